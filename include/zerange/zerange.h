@@ -1,0 +1,70 @@
+/** @file
+ * What an application or a transport may use of the zerange Level Zero driver beyond the headers
+ * of Level Zero: extension structures missing from the installed headers, and a few functions
+ * found with zeDriverGetExtensionFunctionAddress. No library to link.
+ */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZERANGE_ZERANGE_H
+#define ZERANGE_ZERANGE_H
+
+#include <level_zero/ze_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* ---- IPC Physical Memory Range Extension (Level Zero 1.18) ---- */
+
+#ifndef ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_NAME
+#define ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_NAME "ZE_extension_ipc_phys_mem_handle_range"
+#define ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC ((ze_structure_type_t)0x0002004B)
+
+typedef enum _ze_ipc_phys_mem_handle_range_ext_version_t {
+    ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_VERSION_1_0     = ZE_MAKE_VERSION(1, 0),
+    ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_VERSION_CURRENT = ZE_MAKE_VERSION(1, 0),
+    ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_VERSION_FORCE_UINT32 = 0x7fffffff
+} ze_ipc_phys_mem_handle_range_ext_version_t;
+
+/** Passed in the pNext chain of zeMemGetIpcHandleWithProperties: export [ptr, ptr+size). */
+typedef struct _ze_ipc_phys_mem_handle_range_ext_desc_t {
+    ze_structure_type_t stype; /**< ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC */
+    const void         *pNext;
+    size_t              size;  /**< bytes from ptr; not 0 */
+} ze_ipc_phys_mem_handle_range_ext_desc_t;
+#endif
+
+/* ---- found with zeDriverGetExtensionFunctionAddress ---- */
+
+/** Called after memory was mapped or allocated (@a mapped 1) and before it is unmapped or freed
+ * (0), in the thread that does it, with no lock of the driver held. */
+typedef void (*zr_mapping_callback_t)(void *arg, int mapped, void *ptr, size_t size,
+                                      ze_memory_type_t type);
+
+/** "zrSubscribeMappings": tell @a callback of every map and unmap of the process from now on.
+ * @return ZE_RESULT_SUCCESS; INVALID_NULL_POINTER; OUT_OF_HOST_MEMORY. */
+typedef ze_result_t (ZE_APICALL *zr_pfnSubscribeMappings_t)(zr_mapping_callback_t callback,
+                                                            void *arg);
+/** "zrUnsubscribeMappings": @a callback is not called after this returns. */
+typedef ze_result_t (ZE_APICALL *zr_pfnUnsubscribeMappings_t)(zr_mapping_callback_t callback,
+                                                              void *arg);
+
+/** "zrDeviceGetCompletedBatches": batches completed by each copy engine since the device was
+ * opened, as the device counts them.
+ * @param count   in: room in @a batches; out: number of copy engines. With 0 only asks.
+ * @return ZE_RESULT_SUCCESS; UNSUPPORTED_FEATURE where the kernel has no such counter. */
+typedef ze_result_t (ZE_APICALL *zr_pfnDeviceGetCompletedBatches_t)(ze_device_handle_t device,
+                                                                    uint32_t *count,
+                                                                    uint64_t *batches);
+
+/** "zrGetCounts": live objects of this process, for programs that look for leaks. */
+typedef struct {
+    uint64_t objects, regions, mappings, exports, imports, imported_objects;
+} zr_counts_t;
+typedef ze_result_t (ZE_APICALL *zr_pfnGetCounts_t)(zr_counts_t *counts);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

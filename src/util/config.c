@@ -1,0 +1,183 @@
+/* The table of ZERANGE_* variables and its one parser. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef ZR_PKGDATADIR
+#define ZR_PKGDATADIR "/usr/share/zerange"
+#endif
+
+extern char **environ;
+
+enum zr_var_kind { ZR_VAR_CHOICE, ZR_VAR_BOOL, ZR_VAR_UINT, ZR_VAR_U64, ZR_VAR_STRING };
+
+struct zr_var {
+    const char       *name;
+    enum zr_var_kind  kind;
+    size_t            offset;     /* of the field in struct zr_config */
+    const char *const *choices;   /* of a choice, NULL terminated, in the order of the enum */
+    uint64_t          max;        /* of a number */
+    const char       *allowed;    /* for the message */
+};
+
+static const char *const log_choices[]      = {"error", "warn", "info", "debug", NULL};
+static const char *const exchange_choices[] = {"auto", "pidfd", "socket", NULL};
+
+#define FIELD(name) offsetof(struct zr_config, name)
+
+static const struct zr_var vars[] = {
+    {"ZERANGE_LOG", ZR_VAR_CHOICE, FIELD(log), log_choices, 0, "error, warn, info, debug"},
+    {"ZERANGE_SOFT", ZR_VAR_STRING, FIELD(soft), NULL, 0, "profile names separated by commas"},
+    {"ZERANGE_PROFILES", ZR_VAR_STRING, FIELD(profiles), NULL, 0, "a directory"},
+    {"ZERANGE_SOFT_THREADS", ZR_VAR_UINT, FIELD(soft_threads), NULL, 256, "0 to 256"},
+    {"ZERANGE_SOFT_ENGINE_MBPS", ZR_VAR_U64, FIELD(soft_engine_mbps), NULL, 1000000,
+     "0 to 1000000 (MB/s, 0: no limit)"},
+    {"ZERANGE_DEVICE_CPU_ACCESS", ZR_VAR_BOOL, FIELD(device_cpu_access), NULL, 0, "0, 1"},
+    {"ZERANGE_FD_EXCHANGE", ZR_VAR_CHOICE, FIELD(fd_exchange), exchange_choices, 0,
+     "auto, pidfd, socket"},
+    {"ZERANGE_ENGINES", ZR_VAR_UINT, FIELD(engines), NULL, 16, "0 to 16 (0: all)"},
+    {"ZERANGE_SPLIT_THRESHOLD", ZR_VAR_U64, FIELD(split_threshold), NULL, UINT64_C(1) << 40,
+     "0 to 1T (bytes; suffix K, M, G)"},
+};
+
+/* Read by the tests' own programs, not by the driver. */
+static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_ROOT", NULL};
+
+static struct zr_config config = {
+    .log             = ZR_LOG_WARN,
+    .profiles        = ZR_PKGDATADIR "/profiles",
+    .split_threshold = 256 * ZR_KIB,
+};
+static ze_result_t    config_result;
+static pthread_once_t config_once = PTHREAD_ONCE_INIT;
+
+/* A whole number with an optional K, M, G or T; false if it is not one or above max. */
+static bool zr_parse_number(const char *text, uint64_t max, uint64_t *value_p)
+{
+    static const char suffixes[] = "KMGT";
+    const char       *s;
+    uint64_t          value;
+    char             *end;
+    unsigned          shift = 0;
+
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0) {
+        return false;
+    }
+    if (*end != '\0') {
+        s = strchr(suffixes, *end & ~0x20);
+        if (s == NULL || *s == '\0' || end[1] != '\0') {
+            return false;
+        }
+        shift = 10 * (unsigned)(s - suffixes + 1);
+    }
+    if (value > (max >> shift)) {
+        return false;
+    }
+    *value_p = value << shift;
+    return true;
+}
+
+static bool zr_var_parse(const struct zr_var *var, const char *text, void *field)
+{
+    uint64_t number;
+    unsigned i;
+
+    switch (var->kind) {
+    case ZR_VAR_CHOICE:
+        for (i = 0; var->choices[i] != NULL; i++) {
+            if (strcmp(text, var->choices[i]) == 0) {
+                *(unsigned *)field = i;
+                return true;
+            }
+        }
+        return false;
+    case ZR_VAR_BOOL:
+        if (!zr_parse_number(text, 1, &number)) {
+            return false;
+        }
+        *(bool *)field = number;
+        return true;
+    case ZR_VAR_UINT:
+        if (!zr_parse_number(text, var->max, &number)) {
+            return false;
+        }
+        *(unsigned *)field = number;
+        return true;
+    case ZR_VAR_U64:
+        return zr_parse_number(text, var->max, field);
+    case ZR_VAR_STRING:
+        if (*text == '\0') {
+            return false;
+        }
+        *(const char **)field = text;
+        return true;
+    }
+    return false;
+}
+
+static bool zr_var_is_known(const char *assignment)
+{
+    unsigned i;
+    size_t   length = strcspn(assignment, "=");
+
+    for (i = 0; i < ZR_ARRAY_SIZE(vars); i++) {
+        if (strlen(vars[i].name) == length && strncmp(assignment, vars[i].name, length) == 0) {
+            return true;
+        }
+    }
+    for (i = 0; foreign[i] != NULL; i++) {
+        if (strlen(foreign[i]) == length && strncmp(assignment, foreign[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void zr_config_read(void)
+{
+    struct zr_config wanted = config;
+    const char      *text;
+    unsigned         i;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(vars); i++) {
+        text = getenv(vars[i].name);
+        if (text == NULL) {
+            continue;
+        }
+        if (!zr_var_parse(&vars[i], text, (char *)&wanted + vars[i].offset)) {
+            zr_error("%s=%s is not valid, allowed: %s", vars[i].name, text, vars[i].allowed);
+            config_result = ZE_RESULT_ERROR_INVALID_ARGUMENT;
+        }
+    }
+    for (i = 0; environ != NULL && environ[i] != NULL; i++) {
+        if (strncmp(environ[i], "ZERANGE_", 8) == 0 && !zr_var_is_known(environ[i])) {
+            zr_warn("%.*s is not a variable of zerange, it has no effect",
+                    (int)strcspn(environ[i], "="), environ[i]);
+        }
+    }
+    if (config_result == ZE_RESULT_SUCCESS) {
+        config           = wanted;
+        zr_log_threshold = config.log;
+    }
+}
+
+ze_result_t zr_config_load(void)
+{
+    pthread_once(&config_once, zr_config_read);
+    return config_result;
+}
+
+const struct zr_config *zr_config(void)
+{
+    return &config;
+}

@@ -1,0 +1,35 @@
+/* What the environment says: every ZERANGE_* variable, checked once, in one table. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZR_CONFIG_H
+#define ZR_CONFIG_H
+
+#include "util.h"
+
+enum zr_fd_exchange { ZR_FD_EXCHANGE_AUTO, ZR_FD_EXCHANGE_PIDFD, ZR_FD_EXCHANGE_SOCKET };
+
+struct zr_config {
+    enum zr_log_level   log;               /* ZERANGE_LOG=error|warn|info|debug (warn) */
+    const char         *soft;              /* ZERANGE_SOFT=PROFILE[,PROFILE...]: software devices
+                                              instead of real ones; NULL: real nodes */
+    const char         *profiles;          /* ZERANGE_PROFILES=DIR with NAME.profile files */
+    unsigned            soft_threads;      /* ZERANGE_SOFT_THREADS=0..256, 0: one per CPU */
+    uint64_t            soft_engine_mbps;  /* ZERANGE_SOFT_ENGINE_MBPS=0..1000000, MB/s; 0: free */
+    bool                device_cpu_access; /* ZERANGE_DEVICE_CPU_ACCESS=0|1 (0) */
+    enum zr_fd_exchange fd_exchange;       /* ZERANGE_FD_EXCHANGE=auto|pidfd|socket (auto) */
+    unsigned            engines;           /* ZERANGE_ENGINES=0..16: most copy engines of one copy,
+                                              0: all */
+    uint64_t            split_threshold;   /* ZERANGE_SPLIT_THRESHOLD=BYTES (K, M, G suffix): a
+                                              shorter copy uses one engine */
+};
+
+/**
+ * Read and check the environment; the first call decides, later ones return its result.
+ * A wrong value is refused with one line that names the variable, the value and what is allowed.
+ * @return ZE_RESULT_SUCCESS or ZE_RESULT_ERROR_INVALID_ARGUMENT.
+ */
+ze_result_t zr_config_load(void);
+
+/* The values; the defaults if zr_config_load has not been called or failed. */
+const struct zr_config *zr_config(void);
+
+#endif
