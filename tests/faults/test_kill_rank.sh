@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# A rank killed in the middle of a transfer leaves nothing behind: files, sockets and processes are
+# those from before, and the next run passes.
+: "${srcdir:?set by make check}" "${builddir:?set by make check}"
+
+# A mount, network and process view of its own: what other programs do at the same time is not
+# in the lists that are compared.
+if [ -z "${ZR_KILL_PRIVATE:-}" ] &&
+    unshare --mount --net --ipc --pid --fork --mount-proc true 2>/dev/null; then
+    export ZR_KILL_PRIVATE=1
+    exec unshare --mount --net --ipc --pid --fork --mount-proc bash "$0" "$@"
+fi
+if [ -n "${ZR_KILL_PRIVATE:-}" ]; then
+    mount -t tmpfs -o size=4g,mode=1777 tmpfs /dev/shm || exit 1
+    ip link set lo up || exit 1
+fi
+. "$srcdir/tests/mpi/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+
+things() {
+    ls -A /dev/shm | sed 's|^|/dev/shm/|'
+    find "$TMPDIR" -mindepth 1
+    [ -z "${ZR_KILL_PRIVATE:-}" ] || find /tmp -xdev -user "$(id -u)" \
+        \( -name 'zerange*' -o -name 'ucx*' \) -not -path "$work*" 2>/dev/null
+    awk 'NR > 1 && $8 != "" { print "socket", $8 }' /proc/net/unix
+    ps -eo comm= | grep -e '^zr_' -e '^prte' -e '^mpirun'
+}
+
+# kill_rank NUMBER: end that rank when the table shows that the 1 MiB messages are through.
+kill_rank() {
+    local victim=$1 job status=0 line pid killed=
+    things | sort >"$work/before"
+    mkfifo "$work/pipe"
+    timeout -k 5 120 bash "$srcdir/tests/mpirun.sh" -np 2 zr_bw D D --objects 8 \
+        -m 1048576:67108864 -i 200 -x 0 >"$work/pipe" 2>"$work/err" &
+    job=$!
+    while read -r line; do
+        case $line in
+        1048576*)
+            for pid in $(pgrep -x zr_bw); do
+                if grep -qzx "OMPI_COMM_WORLD_RANK=$victim" "/proc/$pid/environ"; then
+                    kill -KILL "$pid" && killed=$pid
+                fi
+            done ;;
+        esac
+    done <"$work/pipe"
+    wait $job || status=$?
+    rm "$work/pipe"
+    [ -n "$killed" ] || bad "rank $victim was not found"
+    [ $status -ne 0 ] && [ $status -ne 124 ] || bad "mpirun ended with $status"
+    things | sort >"$work/after"
+    if ! diff "$work/before" "$work/after" >"$work/diff"; then
+        bad "rank $victim killed: left behind or gone:"
+        cat "$work/diff" "$work/err"
+    else
+        echo "ok: rank $victim killed, nothing left behind"
+    fi
+    passes "the run after rank $victim was killed" 1 zr_bw D D --objects 8 -m 1048576:1048576 -c \
+        -i 2 -x 0 -u 0
+}
+
+kill_rank 0
+kill_rank 1
+finish

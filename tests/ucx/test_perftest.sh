@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# ucx_info lists ze_range, and ucx_perftest between two processes passes on device memory.
+. "$srcdir/tests/mpi/lib.sh"
+
+ucx_info -d >"$work/info" 2>&1 || bad "ucx_info -d: exit $?"
+grep -q 'Transport: ze_range' "$work/info" || {
+    bad "ucx_info -d has no ze_range"
+    cat "$work/info"
+}
+
+listening() { grep -qiE ":$(printf '%04X' "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+
+# perf TEST SIZE: a server and a client over loopback.
+perf() {
+    local port=$((20000 + RANDOM % 20000)) server status=0
+    timeout -k 5 60 ucx_perftest -p $port >"$work/server" 2>&1 &
+    server=$!
+    while kill -0 $server 2>/dev/null && ! listening $port; do
+        read -rt 0.05 <> <(:)
+    done
+    timeout -k 5 60 ucx_perftest 127.0.0.1 -p $port -t "$1" -m ze-device -s "$2" -n 50 -w 5 \
+        >"$work/client" 2>&1 || status=$?
+    wait $server || status=$?
+    if [ $status -ne 0 ] || ! grep -q '^Final:' "$work/client"; then
+        bad "ucx_perftest -t $1 -m ze-device -s $2: exit $status"
+        cat "$work/server" "$work/client"
+    else
+        printf 'ok: %s %s: %s\n' "$1" "$2" "$(grep '^Final:' "$work/client")"
+    fi
+}
+for size in 8 4096 1048576; do
+    perf tag_bw $size
+    perf tag_lat $size
+done
+finish

@@ -1,0 +1,232 @@
+/* UCP between two processes on buffers of several physical objects, mapped before UCX started and
+ * after it: tag, put and get, across object edges; every byte is checked, and that what was large
+ * went over ze_range is read from UCX's own protocol report. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "ucppair.h"
+#include "zebuf.h"
+
+#include <fcntl.h>
+
+#define MIB (1u << 20)
+
+struct message {
+    size_t from, to, size; /* offsets in the sender's and the receiver's buffer */
+};
+
+/* Objects are 1 MiB on rank 0 and 2 MiB on rank 1. */
+static const struct message messages[] = {
+    {0, 0, 8},
+    {MIB - 100, 2 * MIB - 77, 1000},
+    {MIB - 4096, 4 * MIB - 8192, 65536},
+    {MIB / 2, MIB, MIB},
+    {MIB - 1, 2 * MIB - 3, 2 * MIB + 17},
+    {123, 4567, 5 * MIB},
+    {0, 0, 8 * MIB},
+};
+#define MESSAGES (sizeof(messages) / sizeof(messages[0]))
+
+static const struct {
+    const char             *name;
+    int                     map_before;
+    ucp_err_handling_mode_t mode;
+} cases[] = {
+    {"mapped before UCX started", 1, UCP_ERR_HANDLING_MODE_NONE},
+    {"mapped after UCX started", 0, UCP_ERR_HANDLING_MODE_NONE},
+    {"mapped after, with peer error handling", 0, UCP_ERR_HANDLING_MODE_PEER},
+};
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+static unsigned current;
+
+static void expect(size_t bad, const char *what, const struct message *m)
+{
+    if (bad != 0) {
+        fprintf(stderr, "%s, %s of %zu bytes from %zu to %zu: %zu bytes are wrong\n",
+                cases[current].name, what, m->size, m->from, m->to, bad);
+        exit(1);
+    }
+}
+
+static void tag(struct zebuf *buf, const struct message *m, unsigned seed)
+{
+    ucp_request_param_t param = {0};
+
+    zebuf_fill(buf, seed + pair.rank);
+    pair_meet();
+    if (pair.rank == 0) {
+        UCS(pair_wait(ucp_tag_send_nbx(pair.ep, buf->ptr + m->from, m->size, 7, &param)));
+    } else {
+        UCS(pair_wait(ucp_tag_recv_nbx(pair.worker, buf->ptr + m->to, m->size, 7, ~0ull,
+                                       &param)));
+        expect(zebuf_check(buf, m->to, m->size, m->from, seed, seed + 1), "tag", m);
+    }
+    pair_meet();
+}
+
+/* Rank 0 writes into rank 1's buffer, then reads what is there back to another place. */
+static void put_and_get(struct zebuf *buf, ucp_rkey_h rkey, uint64_t remote,
+                        const struct message *m, unsigned seed)
+{
+    ucp_request_param_t param = {0};
+
+    zebuf_fill(buf, seed + pair.rank);
+    pair_meet();
+    if (pair.rank == 0) {
+        UCS(pair_wait(ucp_put_nbx(pair.ep, buf->ptr + m->from, m->size, remote + m->to, rkey,
+                                  &param)));
+        UCS(pair_wait(ucp_ep_flush_nbx(pair.ep, &param)));
+    }
+    pair_meet();
+    if (pair.rank == 1) {
+        expect(zebuf_check(buf, m->to, m->size, m->from, seed, seed + 1), "put", m);
+    }
+    pair_meet();
+    if (pair.rank == 0) {
+        zebuf_fill(buf, seed + 2);
+        UCS(pair_wait(ucp_get_nbx(pair.ep, buf->ptr + m->from, m->size, remote + m->to, rkey,
+                                  &param)));
+        UCS(pair_wait(ucp_ep_flush_nbx(pair.ep, &param)));
+        expect(zebuf_check(buf, m->from, m->size, m->from, seed, seed + 2), "get", m);
+    }
+    pair_meet();
+}
+
+static ucp_rkey_h exchange_keys(struct zebuf *buf, ucp_mem_h *memh_p, uint64_t *remote_p)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .address    = buf->ptr,
+                                   .length     = buf->size};
+    uint64_t             mine   = (uintptr_t)buf->ptr;
+    ucp_rkey_h           rkey;
+    void                *packed;
+    size_t               size;
+
+    UCS(ucp_mem_map(pair.context, &params, memh_p));
+    UCS(ucp_rkey_pack(pair.context, *memh_p, &packed, &size));
+    pair_write(&mine, sizeof(mine));
+    pair_write(&size, sizeof(size));
+    pair_write(packed, size);
+    ucp_rkey_buffer_release(packed);
+    pair_read(remote_p, sizeof(*remote_p));
+    pair_read(&size, sizeof(size));
+    packed = malloc(size);
+    pair_read(packed, size);
+    UCS(ucp_ep_rkey_unpack(pair.ep, packed, &rkey));
+    free(packed);
+    return rkey;
+}
+
+static void body(void)
+{
+    struct zebuf buf;
+    ucp_mem_h    memh;
+    ucp_rkey_h   rkey;
+    uint64_t     remote;
+    unsigned     k;
+
+    if (!zebuf_start()) {
+        printf("no Level Zero device\n");
+        exit(77);
+    }
+    if (cases[current].map_before) {
+        zebuf_map(&buf, pair.rank ? 4 : 8, pair.rank ? 2 * MIB : MIB);
+    }
+    pair_start_ucx();
+    pair_connect(cases[current].mode);
+    if (!cases[current].map_before) {
+        zebuf_map(&buf, pair.rank ? 4 : 8, pair.rank ? 2 * MIB : MIB);
+    }
+    for (k = 0; k < MESSAGES; k++) {
+        tag(&buf, &messages[k], 10 * k);
+    }
+    rkey = exchange_keys(&buf, &memh, &remote);
+    for (k = 0; k < MESSAGES; k++) {
+        put_and_get(&buf, rkey, remote, &messages[k], 10 * k + 5);
+    }
+    /* The same addresses with other objects behind them. */
+    ucp_rkey_destroy(rkey);
+    UCS(ucp_mem_unmap(pair.context, memh));
+    zebuf_unmap(&buf);
+    zebuf_map(&buf, pair.rank ? 4 : 8, pair.rank ? 2 * MIB : MIB);
+    for (k = 3; k < MESSAGES; k++) {
+        tag(&buf, &messages[k], 10 * k + 1);
+    }
+    pair_stop_ucx();
+    zebuf_unmap(&buf);
+}
+
+/* Tables of UCX_PROTO_INFO: does a protocol for large messages name ze_range? */
+static int report_names_range(const char *path, const char *operation)
+{
+    FILE *file = fopen(path, "r");
+    char  line[1024];
+    int   inside = 0, found = 0;
+
+    if (file == NULL) {
+        perror(path);
+        return 0;
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strstr(line, "config#") != NULL || strstr(line, "cfg#") != NULL) {
+            inside = strstr(line, operation) != NULL && strstr(line, "ze-device") != NULL;
+        }
+        found |= inside && strstr(line, "..inf") != NULL && strstr(line, "ze_range") != NULL;
+    }
+    fclose(file);
+    return found;
+}
+
+/* UCX reads these when it is loaded, so the program starts again with them set. */
+static const char *start_with_report(char *self)
+{
+    static char path[] = "/tmp/test_ucp_ranges.XXXXXX";
+    int         fd;
+
+    if (getenv("ZR_TEST_REPORT") == NULL) {
+        fd = mkstemp(path);
+        if (fd < 0) {
+            perror(path);
+            exit(1);
+        }
+        close(fd);
+        setenv("ZR_TEST_REPORT", path, 1);
+        setenv("UCX_PROTO_INFO", "y", 1);
+        setenv("UCX_LOG_FILE", path, 1);
+        execl("/proc/self/exe", self, NULL);
+        perror("/proc/self/exe");
+        exit(1);
+    }
+    return getenv("ZR_TEST_REPORT");
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const operations[] = {"tag_send", "put", "get"};
+    const char              *path   = start_with_report(argv[0]);
+    int                      result = 0;
+    unsigned                 k;
+
+    for (current = 0; current < CASES && result == 0; current++) {
+        if (truncate(path, 0) != 0) {
+            perror(path);
+        }
+        result = pair_run(body, 120);
+        for (k = 0; k < 3 && result == 0; k++) {
+            if (!report_names_range(path, operations[k])) {
+                fprintf(stderr, "%s: UCX did not choose ze_range for large %s of ze-device; its "
+                                "report: %s\n",
+                        cases[current].name, operations[k], path);
+                result = 1;
+            }
+        }
+        if (result == 0) {
+            printf("ok: %s\n", cases[current].name);
+        }
+    }
+    if (result != 1) {
+        unlink(path);
+    }
+    return result;
+}
