@@ -4,12 +4,14 @@
 : "${srcdir:?set by make check}" "${builddir:?set by make check}"
 
 # A mount, network and process view of its own: what other programs do at the same time is not
-# in the lists that are compared.
-if [ -z "${ZR_KILL_PRIVATE:-}" ] &&
-    unshare --mount --net --ipc --pid --fork --mount-proc true 2>/dev/null; then
-    export ZR_KILL_PRIVATE=1
-    exec unshare --mount --net --ipc --pid --fork --mount-proc bash "$0" "$@"
-fi
+# in the lists that are compared. In a chroot the root is no mount and cannot be made private.
+for propagation in private unchanged; do
+    own=(unshare --mount --propagation $propagation --net --ipc --pid --fork --mount-proc)
+    if [ -z "${ZR_KILL_PRIVATE:-}" ] && "${own[@]}" true 2>/dev/null; then
+        export ZR_KILL_PRIVATE=1
+        exec "${own[@]}" bash "$0" "$@"
+    fi
+done
 if [ -n "${ZR_KILL_PRIVATE:-}" ]; then
     mount -t tmpfs -o size=4g,mode=1777 tmpfs /dev/shm || exit 1
     ip link set lo up || exit 1

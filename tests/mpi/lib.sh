@@ -8,11 +8,11 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/zerange-test.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# ranks N PROGRAM ARGS...: run under mpirun, for at most two minutes.
+# ranks N PROGRAM ARGS...: run under mpirun, for two minutes at most; the script keeps its input.
 ranks() {
     local n=$1
     shift
-    timeout -k 5 120 bash "$srcdir/tests/mpirun.sh" -np "$n" "$@"
+    timeout -k 5 120 bash "$srcdir/tests/mpirun.sh" -np "$n" "$@" </dev/null
 }
 
 bad() {
