@@ -36,7 +36,7 @@ static void write_pattern(struct zr_bench *bench, struct zr_buffer *b, size_t st
 static int check_pattern(struct zr_bench *bench, struct zr_buffer *b, size_t start, size_t length,
                          uint64_t seed, uint64_t place, size_t size, const char *what, bool tell)
 {
-    size_t n, at;
+    size_t begin = start, n, at;
 
     for (; length > 0; start += n, place += n, length -= n) {
         n = length < ZR_ZE_STAGING ? length : ZR_ZE_STAGING;
@@ -49,12 +49,12 @@ static int check_pattern(struct zr_bench *bench, struct zr_buffer *b, size_t sta
         }
         if (tell) {
             fprintf(stderr,
-                    "%s: DATA VALIDATION ERROR: rank %d, size %zu: %s differs first at byte %llu "
-                    "(byte %zu of the buffer, object %u): expected 0x%02x, got 0x%02x\n",
-                    bench->spec->defaults.program, bench->rank, size, what,
-                    (unsigned long long)(place + at), start + at,
-                    zr_buffer_object_at(b, start + at), zr_pattern_byte(seed, place + at),
-                    ((unsigned char *)staging(b))[at]);
+                    "%s: DATA VALIDATION ERROR: rank %d, size %zu: %s differs first at byte %zu "
+                    "of the buffer, in object %u (byte %zu from where this part begins): "
+                    "expected 0x%02x, got 0x%02x\n",
+                    bench->spec->defaults.program, bench->rank, size, what, start + at,
+                    zr_buffer_object_at(b, start + at), start + at - begin,
+                    zr_pattern_byte(seed, place + at), ((unsigned char *)staging(b))[at]);
         }
         return 1;
     }
