@@ -104,7 +104,8 @@ void zr_bo_unref(struct zr_bo *bo);
 /* ---- contexts and submission ---- */
 
 /* A kernel context: slot 0 is the parallel slot of width() engines, slot 1 a single engine. With
- * width 1 there is only slot 0. Not thread safe: its queue's lock guards it. */
+ * width 1 there is only slot 0. Not thread safe: its queue's lock guards it; zr_ctx_wait and
+ * zr_ctx_check alone may run beside any call but zr_ctx_destroy. */
 struct zr_ctx;
 
 /** Create a context with the widest parallel slot that the kernel accepts, at most
@@ -134,5 +135,8 @@ ze_result_t zr_ctx_wait(struct zr_ctx *ctx, uint64_t timeout_ns);
 /** Ask the kernel for reset statistics. @return SUCCESS, or DEVICE_LOST when a batch of this
  * context was lost in a reset (guilty or innocent) or the context is banned. */
 ze_result_t zr_ctx_check(struct zr_ctx *ctx);
+/** Put a fresh kernel context of the same width in the place of one that was lost; what it had
+ * queued is dropped. @return SUCCESS; DEVICE_LOST when the kernel gives no context any more. */
+ze_result_t zr_ctx_reset(struct zr_ctx *ctx);
 
 #endif

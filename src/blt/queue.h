@@ -1,0 +1,103 @@
+/* Inside src/blt: a copy queue and its slots. A slot is one execbuf2: a batch per engine row, or
+ * one batch. A submission of the caller is one slot or more, in order. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZR_BLT_QUEUE_H
+#define ZR_BLT_QUEUE_H
+
+#include "encode.h"
+#include "plan.h"
+
+#include <pthread.h>
+
+/* Room kept in each batch for the closing flush and the end. */
+#define ZR_ROW_TAIL (ZR_BLT_FLUSH_DWORDS + ZR_BLT_END_DWORDS)
+
+struct zr_row {
+    struct zr_bo     *bo; /* NULL before the first use */
+    struct zr_blt_out out;
+    uint64_t          load; /* cost so far, see ZR_PIECE_COST */
+};
+
+struct zr_slot {
+    struct zr_slot        *next;
+    uint64_t               sequence; /* what each row writes when it is done */
+    uint64_t               number;   /* of the submission this slot ends, 0 if it does not */
+    uint64_t               serial;   /* of this use, for the stamps */
+    bool                   wide;
+    bool                   closed; /* a barrier: what follows goes to another slot */
+    struct zr_row          row[ZR_MAX_ENGINES];
+    struct zr_exec_object *objects; /* each with a reference */
+    unsigned               count, capacity;
+    uint64_t               bytes;         /* copied and filled, for messages */
+    uint64_t               first_address; /* GPU address of the first destination */
+};
+
+struct zr_slot_list {
+    struct zr_slot *head, *tail;
+};
+
+/* Where an object stands in the list of the slot being built. */
+struct zr_stamp {
+    uint64_t serial;
+    unsigned index;
+};
+
+/* Submissions that were lost, by number. */
+struct zr_lost {
+    uint64_t first, last;
+    char     text[256];
+};
+
+#define ZR_MAX_SLOTS 4096
+#define ZR_MAX_LOST  8
+
+struct zr_copyq {
+    struct zr_i915           *dev;
+    struct zr_ctx            *ctx;
+    const struct zr_blt_caps *caps;
+    unsigned                  width;
+    struct zr_bo             *page; /* one line of 64 bytes per engine row */
+    _Atomic uint64_t         *lines;
+
+    atomic_uint_fast64_t done; /* every number up to it is over */
+    atomic_uint_fast64_t last; /* newest number given out */
+    atomic_uint          lost_total; /* losses so far */
+
+    pthread_mutex_t     lock; /* guards what follows; lock-order.md level 2 */
+    struct zr_slot_list free, flying, building;
+    struct zr_slot_list abandoned; /* lost, and the engines may still read their batches */
+    unsigned            num_slots;
+    uint64_t            sequence, serial;
+    struct zr_stamp    *stamps; /* by handle */
+    unsigned            num_stamps;
+    uint64_t            progress_ns; /* when the oldest slot started to be the oldest */
+    uint64_t            check_ns;    /* when the kernel was asked last */
+    struct zr_lost      lost[ZR_MAX_LOST];
+};
+
+/* ---- slot.c; all with the queue's lock held ---- */
+
+void            zr_slot_push(struct zr_slot_list *list, struct zr_slot *slot);
+struct zr_slot *zr_slot_pop(struct zr_slot_list *list);
+/** An empty slot at the end of q->building. Waits for the oldest when ZR_MAX_SLOTS fly. */
+ze_result_t zr_slot_open(struct zr_copyq *q, bool wide, struct zr_slot **slot_p);
+/** Room for @a dwords in a row's batch, its tail kept. */
+ze_result_t zr_slot_reserve(struct zr_copyq *q, struct zr_slot *slot, unsigned row,
+                            uint64_t dwords);
+/** Add to the slot's objects, once, with a reference. */
+ze_result_t zr_slot_add_object(struct zr_copyq *q, struct zr_slot *slot, struct zr_bo *bo,
+                               bool write);
+/* Drop the references; the slot's batches stay for the next use. */
+void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot);
+void zr_slot_free_list(struct zr_slot_list *list);
+
+/* ---- complete.c; with the queue's lock held ---- */
+
+/* Recycle what is complete. */
+void zr_copyq_reap(struct zr_copyq *q);
+/** Ask the kernel about work that makes no progress. @return SUCCESS while it lives */
+ze_result_t zr_copyq_look_for_loss(struct zr_copyq *q);
+/* Everything in flight is lost: its numbers report that from now on, the context is replaced. */
+void zr_copyq_lose(struct zr_copyq *q, const char *cause);
+
+#endif
