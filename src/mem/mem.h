@@ -28,11 +28,13 @@ struct zr_phys {
     enum zr_backing backing;
     enum zr_cache   cache;
     uint64_t        context_word; /* the caller's, for debugging only */
-    struct zr_bo   *bo;  /* on the device it was opened on; NULL before */
-    void           *priv;
+    bool            device_local; /* of an import: as its exporter says */
+    struct zr_bo   *bo;   /* on the device it was opened on; NULL before */
+    void           *priv; /* of phys.c: the object on further devices */
 };
 
-/* True if the CPU may touch it: everything but device-local memory (rule 5 of DESIGN.md). */
+/* True if the CPU may touch it: everything but device-local memory (rule 5 of DESIGN.md), and
+ * that too with ZERANGE_DEVICE_CPU_ACCESS=1. */
 bool zr_phys_cpu_visible(const struct zr_phys *phys);
 
 /** Create on @a dev. @return as zr_bo_create; INVALID_ARGUMENT for section with uncached. */
@@ -63,6 +65,8 @@ struct zr_range {
 
 void zr_range_init(struct zr_range *range);
 void zr_range_clear(struct zr_range *range); /* drops references, usable again after */
+/** Make @a copy, which need not be initialised, hold what @a range holds. OUT_OF_HOST_MEMORY. */
+ze_result_t zr_range_copy(struct zr_range *copy, const struct zr_range *range);
 /** Append; a segment that continues the last one is merged into it. OUT_OF_HOST_MEMORY. */
 ze_result_t zr_range_append(struct zr_range *range, struct zr_phys *object, uint64_t offset,
                             uint64_t length);
@@ -79,11 +83,15 @@ enum zr_va_kind {
 #define ZR_PAGE_SMALL (64 * ZR_KIB) /* page size below 2 MiB */
 #define ZR_PAGE_LARGE (2 * ZR_MIB)
 
-/** @param hint wanted start or NULL; @param size multiple of the page size (INVALID_SIZE else:
- * UNSUPPORTED_SIZE when not aligned). @param ctx tag of the owning context. */
+/** @param hint wanted start or NULL; another place is given where it is taken or not aligned.
+ * @param size multiple of the small page, not 0 (UNSUPPORTED_SIZE). @return OUT_OF_HOST_MEMORY */
 ze_result_t zr_va_reserve(const void *hint, size_t size, void **ptr_p);
 /** Frees a whole reservation; INVALID_ARGUMENT if [ptr, size) is not one. Mappings in it go. */
 ze_result_t zr_va_unreserve(const void *ptr, size_t size);
+/** Map [offset, offset+size) of the object at @a ptr; the mapping holds a reference.
+ * @return UNSUPPORTED_ALIGNMENT, UNSUPPORTED_SIZE: not whole small pages; INVALID_SIZE: beyond the
+ *         object's end; INVALID_ARGUMENT: not inside one reservation, or part is mapped already;
+ *         INVALID_ENUMERATION: access; OUT_OF_HOST_MEMORY. */
 ze_result_t zr_va_map(const void *ptr, size_t size, struct zr_phys *phys, uint64_t offset,
                       ze_memory_access_attribute_t access);
 /** Unmaps whole mappings inside [ptr, size); INVALID_ARGUMENT if a mapping is cut or none is. */
@@ -128,10 +136,12 @@ bool zr_va_query(const void *ptr, struct zr_va_info *info);
 /**
  * The objects behind [ptr, ptr+size): walked once.
  * @param kinds_p  bits of every zr_va_kind met, also on failure
- * @param gen_p    sum that changes whenever a mapping in the window changes; may be NULL
+ * @param gen_p    number of the youngest mapping in the window: another one, never seen before,
+ *                 after any mapping in the window was replaced; may be NULL
+ * @param range    need not be initialised; empty on failure
  * @return SUCCESS with @a range filled (the caller clears it); ADDRESS_NOT_FOUND with the first
- *         unmapped address in zr_last_error; INVALID_ARGUMENT: ptr+size overflows;
- *         OUT_OF_HOST_MEMORY.
+ *         unmapped address in zr_last_error; INVALID_ARGUMENT: ptr+size overflows; INVALID_SIZE:
+ *         size is 0; OUT_OF_HOST_MEMORY.
  */
 ze_result_t zr_range_walk(const void *ptr, size_t size, struct zr_range *range,
                           unsigned *kinds_p, uint64_t *gen_p);

@@ -1,0 +1,405 @@
+/* The broker: a thread of the exporter that gives object fds to peers of the same user who know
+ * an export's secret. Nothing in it waits for a single peer; one request is one packet and one
+ * answer, at most 253 fds, and fds made for an answer are closed when it is on its way. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "parts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ZR_BROKER_CONNECTIONS 64
+#define ZR_BROKER_IDLE_NS     UINT64_C(10000000000) /* a silent peer is dropped after */
+#define ZR_BROKER_REST_NS     UINT64_C(100000000)   /* no accept for so long without fds */
+
+struct zr_connection {
+    int                      fd;
+    uint64_t                 deadline; /* zr_time_ns at which it is dropped */
+    bool                     answering; /* request waits for room in the socket */
+    struct zr_broker_request request;
+};
+
+static struct {
+    pthread_mutex_t life;    /* guards running, thread: start and stop */
+    pthread_mutex_t fds;     /* guards the fds below against fork; writers are the thread and,
+                                before it runs and after it ended, who holds life */
+    bool                 running;
+    pthread_t            thread;
+    int                  listener, wake;
+    unsigned             count;
+    struct zr_connection connections[ZR_BROKER_CONNECTIONS];
+    uint64_t             accept_again; /* of the thread */
+} zr_broker = {
+    .life     = PTHREAD_MUTEX_INITIALIZER,
+    .fds      = PTHREAD_MUTEX_INITIALIZER,
+    .listener = -1,
+    .wake     = -1,
+};
+
+/* ---- answering ---- */
+
+static void zr_close_all(const int *fds, unsigned count)
+{
+    unsigned i;
+
+    for (i = 0; i < count; ++i) {
+        close(fds[i]);
+    }
+}
+
+/* 0 or -errno; -EAGAIN: the peer has to read first. */
+static int zr_broker_send(int sock, int status, const int *fds, unsigned count)
+{
+    struct zr_broker_answer answer = {ZR_BROKER_MAGIC, status, count, 0};
+    struct iovec            iov    = {&answer, sizeof(answer)};
+    union {
+        struct cmsghdr header;
+        char           bytes[CMSG_SPACE(ZR_BROKER_MAX_FDS * sizeof(int))];
+    } control;
+    struct msghdr   msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct cmsghdr *cmsg;
+    ssize_t         n;
+
+    if (count > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control    = &control;
+        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        cmsg               = CMSG_FIRSTHDR(&msg);
+        cmsg->cmsg_level   = SOL_SOCKET;
+        cmsg->cmsg_type    = SCM_RIGHTS;
+        cmsg->cmsg_len     = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
+    }
+    do {
+        n = sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return (n < 0) ? -errno : 0;
+}
+
+/* Send @a count fds, or as many as the kernel lets be under way at once. */
+static int zr_broker_send_fds(int sock, const int *fds, unsigned count)
+{
+    int status;
+
+    do {
+        status = zr_broker_send(sock, 0, fds, count);
+        count /= 2;
+    } while (status == -ETOOMANYREFS && count > 0);
+    return (status == -ETOOMANYREFS) ? zr_broker_send(sock, status, NULL, 0) : status;
+}
+
+/* Object fds live only from here to the end of the call; the peer asks again for the rest. */
+static int zr_broker_send_objects(int sock, const struct zr_export *export, unsigned first,
+                                  unsigned count)
+{
+    int         fds[ZR_BROKER_MAX_FDS], status;
+    unsigned    made;
+    ze_result_t result = ZE_RESULT_SUCCESS;
+
+    if (first >= export->range.count || count == 0 || count > ZR_BROKER_MAX_FDS ||
+        count > export->range.count - first) {
+        return zr_broker_send(sock, -EINVAL, NULL, 0);
+    }
+    for (made = 0; made < count; ++made) {
+        result = zr_bo_export(export->range.segments[first + made].object->bo, &fds[made]);
+        if (result != ZE_RESULT_SUCCESS) {
+            break;
+        }
+    }
+    if (made == 0) {
+        zr_warn("export %llu: object %u cannot be given to a peer: %s",
+                (unsigned long long)export->handle.export_id, first, zr_last_error());
+        return zr_broker_send(sock, (result == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY) ? -EMFILE : -EIO,
+                              NULL, 0);
+    }
+    status = zr_broker_send_fds(sock, fds, made);
+    zr_close_all(fds, made);
+    return status;
+}
+
+static int zr_broker_answer(int sock, const struct zr_broker_request *request)
+{
+    struct zr_export *export = zr_export_find(request->export_id, request->secret);
+    int               status;
+
+    /* An export that is gone and a wrong secret look alike from outside. */
+    if (export == NULL) {
+        return zr_broker_send(sock, -EACCES, NULL, 0);
+    }
+    if (request->what == ZR_BROKER_LEAD) {
+        status = zr_broker_send_fds(sock, &export->handle.fd, 1);
+    } else {
+        status = zr_broker_send_objects(sock, export, request->first, request->count);
+    }
+    zr_export_unref(export);
+    return status;
+}
+
+/* ---- connections ---- */
+
+static void zr_connection_close(struct zr_connection *connection)
+{
+    pthread_mutex_lock(&zr_broker.fds);
+    close(connection->fd);
+    *connection = zr_broker.connections[--zr_broker.count];
+    pthread_mutex_unlock(&zr_broker.fds);
+}
+
+/* @return false: the connection is to be closed. */
+static bool zr_connection_answer(struct zr_connection *connection)
+{
+    int status = zr_broker_answer(connection->fd, &connection->request);
+
+    connection->answering = (status == -EAGAIN || status == -ENOBUFS);
+    return status == 0 || connection->answering;
+}
+
+static bool zr_connection_read(struct zr_connection *connection)
+{
+    struct zr_broker_request *request = &connection->request;
+    ssize_t n = recv(connection->fd, request, sizeof(*request), MSG_DONTWAIT | MSG_TRUNC);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return true;
+    }
+    if (n != (ssize_t)sizeof(*request) || request->magic != ZR_BROKER_MAGIC ||
+        request->version != ZR_WIRE_VERSION || request->zero != 0 ||
+        (request->what != ZR_BROKER_LEAD && request->what != ZR_BROKER_OBJECTS)) {
+        return false;
+    }
+    connection->deadline = zr_time_ns() + ZR_BROKER_IDLE_NS;
+    return zr_connection_answer(connection);
+}
+
+/* With no place left the peer that will be dropped next is dropped now. */
+static void zr_broker_make_place(void)
+{
+    struct zr_connection *first = &zr_broker.connections[0];
+    unsigned              i;
+
+    if (zr_broker.count < ZR_BROKER_CONNECTIONS) {
+        return;
+    }
+    for (i = 1; i < zr_broker.count; ++i) {
+        if (zr_broker.connections[i].deadline < first->deadline) {
+            first = &zr_broker.connections[i];
+        }
+    }
+    zr_connection_close(first);
+}
+
+static void zr_broker_accept(void)
+{
+    int fd, error;
+
+    /* The lock makes "accepted and noted" one step for a fork in another thread. */
+    zr_broker_make_place();
+    pthread_mutex_lock(&zr_broker.fds);
+    fd    = accept4(zr_broker.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    error = errno;
+    if (fd >= 0 && zr_peer_is_ours(fd)) {
+        zr_broker.connections[zr_broker.count++] = (struct zr_connection){
+            .fd       = fd,
+            .deadline = zr_time_ns() + ZR_BROKER_IDLE_NS,
+        };
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    pthread_mutex_unlock(&zr_broker.fds);
+    if (fd < 0 && error != EAGAIN && error != EINTR && error != ECONNABORTED) {
+        /* No fd is free: the peer waits in the queue rather than us in a busy loop. */
+        zr_broker.accept_again = zr_time_ns() + ZR_BROKER_REST_NS;
+        zr_log_once(ZR_LOG_WARN, "broker: accept: %s; peers wait", strerror(error));
+    }
+}
+
+/* ---- the thread ---- */
+
+static int zr_broker_timeout(uint64_t now)
+{
+    uint64_t next = zr_broker.accept_again;
+    unsigned i;
+
+    for (i = 0; i < zr_broker.count; ++i) {
+        if (next == 0 || zr_broker.connections[i].deadline < next) {
+            next = zr_broker.connections[i].deadline;
+        }
+    }
+    if (next == 0) {
+        return -1;
+    }
+    return (next <= now) ? 0 : (int)((next - now) / 1000000 + 1);
+}
+
+/* Downwards, as closing moves the last connection into the gap. */
+static void zr_broker_serve(const struct pollfd *polls, unsigned count, uint64_t now)
+{
+    while (count-- > 0) {
+        struct zr_connection *connection = &zr_broker.connections[count];
+        bool                  keep       = now < connection->deadline;
+
+        if (keep && polls[count].revents != 0) {
+            keep = connection->answering ? zr_connection_answer(connection)
+                                         : zr_connection_read(connection);
+        }
+        if (!keep) {
+            zr_connection_close(connection);
+        }
+    }
+}
+
+static void *zr_broker_main(void *arg)
+{
+    struct pollfd polls[2 + ZR_BROKER_CONNECTIONS];
+    unsigned      i, count;
+    uint64_t      now;
+
+    for (;;) {
+        now = zr_time_ns();
+        if (zr_broker.accept_again <= now) {
+            zr_broker.accept_again = 0;
+        }
+        polls[0] = (struct pollfd){.fd = zr_broker.wake, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd     = (zr_broker.accept_again == 0) ? zr_broker.listener : -1,
+                                   .events = POLLIN};
+        count    = zr_broker.count;
+        for (i = 0; i < count; ++i) {
+            polls[2 + i] = (struct pollfd){
+                .fd     = zr_broker.connections[i].fd,
+                .events = zr_broker.connections[i].answering ? POLLOUT : POLLIN,
+            };
+        }
+        if (poll(polls, 2 + count, zr_broker_timeout(now)) < 0) {
+            if (errno != EINTR && errno != ENOMEM) {
+                zr_error("broker: poll: %s; peers are not served any more", strerror(errno));
+                return NULL;
+            }
+            continue;
+        }
+        if (polls[0].revents != 0) {
+            return NULL;
+        }
+        zr_broker_serve(&polls[2], count, zr_time_ns());
+        if (polls[1].revents != 0) {
+            zr_broker_accept();
+        }
+    }
+}
+
+static int zr_broker_listen(void)
+{
+    struct sockaddr_un address;
+    socklen_t          length = zr_broker_address(zr_identity().process_id, &address);
+    int                fd, error;
+
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 ||
+        listen(fd, ZR_BROKER_CONNECTIONS) != 0) {
+        error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+/* The application's signals are not for this thread. */
+static int zr_broker_spawn(void)
+{
+    sigset_t all, old;
+    int      error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&zr_broker.thread, NULL, zr_broker_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -error;
+}
+
+static void zr_broker_close_fds(void)
+{
+    unsigned i;
+
+    for (i = 0; i < zr_broker.count; ++i) {
+        close(zr_broker.connections[i].fd);
+    }
+    zr_broker.count = 0;
+    if (zr_broker.listener >= 0) {
+        close(zr_broker.listener);
+    }
+    if (zr_broker.wake >= 0) {
+        close(zr_broker.wake);
+    }
+    zr_broker.listener = zr_broker.wake = -1;
+}
+
+int zr_broker_start(void)
+{
+    int status = 0;
+
+    pthread_mutex_lock(&zr_broker.life);
+    if (zr_broker.running) {
+        goto out;
+    }
+    pthread_mutex_lock(&zr_broker.fds);
+    zr_broker.accept_again = 0;
+    zr_broker.wake         = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    zr_broker.listener     = (zr_broker.wake >= 0) ? zr_broker_listen() : -errno;
+    status                 = ZR_MIN(zr_broker.listener, 0);
+    if (status == 0) {
+        status = zr_broker_spawn();
+    }
+    if (status != 0) {
+        zr_broker_close_fds();
+    }
+    zr_broker.running = (status == 0);
+    pthread_mutex_unlock(&zr_broker.fds);
+out:
+    pthread_mutex_unlock(&zr_broker.life);
+    return status;
+}
+
+void zr_broker_stop(void)
+{
+    const uint64_t one = 1;
+
+    pthread_mutex_lock(&zr_broker.life);
+    if (zr_broker.running) {
+        if (write(zr_broker.wake, &one, sizeof(one)) == (ssize_t)sizeof(one)) {
+            pthread_join(zr_broker.thread, NULL);
+        }
+        pthread_mutex_lock(&zr_broker.fds);
+        zr_broker_close_fds();
+        pthread_mutex_unlock(&zr_broker.fds);
+        zr_broker.running = false;
+    }
+    pthread_mutex_unlock(&zr_broker.life);
+}
+
+void zr_broker_fork_prepare(void)
+{
+    pthread_mutex_lock(&zr_broker.life);
+    pthread_mutex_lock(&zr_broker.fds);
+}
+
+/* With the listener open in a child, a dead exporter would look alive: connections would wait in
+ * a queue nobody reads. */
+void zr_broker_fork_done(bool child)
+{
+    if (child) {
+        zr_broker_close_fds();
+        zr_broker.running = false;
+    }
+    pthread_mutex_unlock(&zr_broker.fds);
+    pthread_mutex_unlock(&zr_broker.life);
+}

@@ -1,0 +1,484 @@
+/* Imports: a handle becomes one contiguous range of this process; objects that came from a peer
+ * before are kept once and not fetched again. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* An object of a peer on a device of ours. */
+struct zr_imported {
+    struct zr_hnode node;
+    uint64_t        process_id, object_id;
+    struct zr_i915 *dev;
+    struct zr_phys *phys;
+    unsigned        uses; /* entries of open imports; guarded by zr_imports.lock */
+};
+
+/* What an open handle holds; the tag of its region. */
+struct zr_import {
+    unsigned            count;
+    struct zr_imported *objects[]; /* by table entry; NULL: not there yet */
+};
+
+static struct {
+    pthread_mutex_t lock; /* guards the map */
+    struct zr_hmap  objects;
+    atomic_uint     open;
+} zr_imports = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t zr_imported_hash(uint64_t process_id, uint64_t object_id, struct zr_i915 *dev)
+{
+    return zr_hash_mix(zr_hash_mix(process_id, object_id), (uintptr_t)dev);
+}
+
+/* One more use of a known object, or NULL; the lock is held. */
+static struct zr_imported *zr_imported_use(uint64_t process_id, uint64_t object_id,
+                                           struct zr_i915 *dev)
+{
+    uint64_t         hash = zr_imported_hash(process_id, object_id, dev);
+    struct zr_hnode *node;
+
+    for (node = zr_hmap_first(&zr_imports.objects, hash); node != NULL;
+         node = zr_hmap_next(node->next, hash)) {
+        struct zr_imported *object = ZR_CONTAINER_OF(node, struct zr_imported, node);
+
+        if (object->process_id == process_id && object->object_id == object_id &&
+            object->dev == dev) {
+            object->uses++;
+            return object;
+        }
+    }
+    return NULL;
+}
+
+static void zr_import_free(struct zr_import *import)
+{
+    struct zr_imported *object;
+    unsigned            i, last;
+
+    for (i = 0; i < import->count; ++i) {
+        object = import->objects[i];
+        if (object == NULL) {
+            continue;
+        }
+        pthread_mutex_lock(&zr_imports.lock);
+        last = (--object->uses == 0);
+        if (last) {
+            zr_hmap_remove(&zr_imports.objects, &object->node);
+        }
+        pthread_mutex_unlock(&zr_imports.lock);
+        if (last) {
+            zr_phys_unref(object->phys);
+            free(object);
+        }
+    }
+    free(import);
+}
+
+static struct zr_import *zr_import_new(unsigned count)
+{
+    struct zr_import *import = calloc(1, sizeof(*import) + count * sizeof(import->objects[0]));
+
+    if (import != NULL) {
+        import->count = count;
+    }
+    return import;
+}
+
+/* ---- objects of a table ---- */
+
+/* Make an object of a received fd; the fd stays the caller's. */
+static ze_result_t zr_imported_new(const struct zr_table_header *header,
+                                   const struct zr_table_entry *entry, struct zr_i915 *dev, int fd,
+                                   struct zr_imported **object_p)
+{
+    struct zr_imported *object;
+    struct zr_bo       *bo;
+    ze_result_t         result = zr_bo_import(dev, fd, &bo);
+
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    if (bo->size < entry->size) {
+        result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                         "object %llu of pid %u: the buffer has 0x%llx bytes, the table says "
+                         "0x%llx", (unsigned long long)entry->object_id, header->pid,
+                         (unsigned long long)bo->size, (unsigned long long)entry->size);
+        zr_bo_unref(bo);
+        return result;
+    }
+    object = calloc(1, sizeof(*object));
+    if (object == NULL) {
+        zr_bo_unref(bo);
+        return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
+    }
+    result = zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, &object->phys);
+    if (result != ZE_RESULT_SUCCESS) {
+        free(object);
+        return result;
+    }
+    object->phys->device_local = (entry->flags & ZR_ENTRY_DEVICE_LOCAL) != 0;
+    object->process_id         = header->process_id;
+    object->object_id          = entry->object_id;
+    object->dev                = dev;
+    object->uses               = 1;
+    *object_p                  = object;
+    return ZE_RESULT_SUCCESS;
+}
+
+/* Keep a new object, unless another thread was first: then that one is used. */
+static ze_result_t zr_imported_keep(struct zr_imported *object, struct zr_imported **kept_p)
+{
+    struct zr_imported *known;
+    int                 status = 0;
+
+    pthread_mutex_lock(&zr_imports.lock);
+    known = zr_imported_use(object->process_id, object->object_id, object->dev);
+    if (known == NULL) {
+        status = zr_hmap_insert(
+            &zr_imports.objects, &object->node,
+            zr_imported_hash(object->process_id, object->object_id, object->dev));
+    }
+    pthread_mutex_unlock(&zr_imports.lock);
+    if (known == NULL && status == 0) {
+        *kept_p = object;
+        return ZE_RESULT_SUCCESS;
+    }
+    zr_phys_unref(object->phys);
+    free(object);
+    if (known == NULL) {
+        return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
+    }
+    *kept_p = known;
+    return ZE_RESULT_SUCCESS;
+}
+
+/* What is known already needs no fd. */
+static void zr_import_use_known(struct zr_import *import, const struct zr_table *table,
+                                struct zr_i915 *dev)
+{
+    unsigned i;
+
+    pthread_mutex_lock(&zr_imports.lock);
+    for (i = 0; i < import->count; ++i) {
+        if (import->objects[i] == NULL) {
+            import->objects[i] = zr_imported_use(table->header->process_id,
+                                                 table->entries[i].object_id, dev);
+        }
+    }
+    pthread_mutex_unlock(&zr_imports.lock);
+}
+
+/* Received fds hold a place in this process only until they are objects: a batch takes no more
+ * than a part of what the limit allows. */
+static unsigned zr_import_batch(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 8 * ZR_BROKER_MAX_FDS) {
+        return ZR_BROKER_MAX_FDS;
+    }
+    return (unsigned)ZR_MAX(limit.rlim_cur / 8, 1u);
+}
+
+/* Fetch entries [first, first+count), none of which is known, and make objects of them. */
+static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange *x,
+                                   struct zr_i915 *dev, unsigned first, unsigned count,
+                                   unsigned *got_p)
+{
+    int                 fds[ZR_BROKER_MAX_FDS];
+    struct zr_imported *object = NULL;
+    unsigned            i, got = 0;
+    ze_result_t         result = zr_exchange_objects(x, first, count, fds, &got);
+
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    for (i = 0; i < got; ++i) {
+        if (result == ZE_RESULT_SUCCESS) {
+            result = zr_imported_new(x->table.header, &x->table.entries[first + i], dev, fds[i],
+                                     &object);
+        }
+        if (result == ZE_RESULT_SUCCESS) {
+            result = zr_imported_keep(object, &import->objects[first + i]);
+        }
+        close(fds[i]);
+    }
+    *got_p = got;
+    return result;
+}
+
+static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchange *x,
+                                     struct zr_i915 *dev)
+{
+    unsigned    batch = zr_import_batch(), first = 0, count, got = 0;
+    ze_result_t result;
+
+    zr_import_use_known(import, &x->table, dev);
+    while (first < import->count) {
+        if (import->objects[first] != NULL) {
+            first++;
+            continue;
+        }
+        for (count = 1; count < batch && first + count < import->count &&
+                        import->objects[first + count] == NULL;
+             ++count) {
+        }
+        result = zr_import_fetch(import, x, dev, first, count, &got);
+        if (result != ZE_RESULT_SUCCESS) {
+            return result;
+        }
+        first += got;
+    }
+    return ZE_RESULT_SUCCESS;
+}
+
+/* The same object id twice in a table is one object: every entry must lie in what came for it. */
+static ze_result_t zr_import_range(const struct zr_import *import, const struct zr_table *table,
+                                   struct zr_range *range)
+{
+    ze_result_t result = ZE_RESULT_SUCCESS;
+    unsigned    i;
+
+    for (i = 0; i < import->count && result == ZE_RESULT_SUCCESS; ++i) {
+        const struct zr_table_entry *entry = &table->entries[i];
+        struct zr_phys              *phys  = import->objects[i]->phys;
+
+        if (entry->offset + entry->length > phys->size) {
+            return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                           "entry %u goes beyond object %llu of pid %u", i,
+                           (unsigned long long)entry->object_id, table->header->pid);
+        }
+        result = zr_range_append(range, phys, entry->offset, entry->length);
+    }
+    return result;
+}
+
+/* ---- opening ---- */
+
+/* An export of this very process: its objects are at hand. */
+static ze_result_t zr_open_own(const struct zr_handle *handle, struct zr_range *range,
+                               size_t *lead_p, struct zr_import **import_p)
+{
+    struct zr_export *export = zr_export_find(handle->export_id, handle->secret);
+    ze_result_t       result;
+
+    if (export == NULL || export->handle.kind != handle->kind) {
+        if (export != NULL) {
+            zr_export_unref(export);
+        }
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "export %llu: this process exports it no more, or a wrong secret",
+                       (unsigned long long)handle->export_id);
+    }
+    zr_range_clear(range);
+    result  = zr_range_copy(range, &export->range);
+    *lead_p = export->lead;
+    zr_export_unref(export);
+    if (result == ZE_RESULT_SUCCESS) {
+        *import_p = zr_import_new(0);
+    }
+    return result;
+}
+
+static ze_result_t zr_open_range(struct zr_exchange *x, struct zr_i915 *dev, struct zr_range *range,
+                                 size_t *lead_p, struct zr_import **import_p)
+{
+    struct zr_identity own = zr_identity();
+    ze_result_t        result;
+
+    if (memcmp(x->table.header->system_id, own.system_id, sizeof(own.system_id)) != 0) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "export %llu comes from another machine or another boot",
+                       (unsigned long long)x->handle.export_id);
+    }
+    *import_p = zr_import_new(x->table.header->count);
+    if (*import_p == NULL) {
+        return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
+    }
+    result = zr_import_objects(*import_p, x, dev);
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zr_import_range(*import_p, &x->table, range);
+    }
+    *lead_p = x->table.header->lead;
+    return result;
+}
+
+static ze_result_t zr_open_plain(struct zr_exchange *x, struct zr_i915 *dev, int fd,
+                                 struct zr_range *range, struct zr_import **import_p)
+{
+    struct zr_phys *phys;
+    struct zr_bo   *bo;
+    ze_result_t     result = zr_bo_import(dev, fd, &bo);
+
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    if (bo->size < x->handle.size) {
+        zr_bo_unref(bo);
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "export %llu: the handle says 0x%llx bytes, the buffer has fewer",
+                       (unsigned long long)x->handle.export_id,
+                       (unsigned long long)x->handle.size);
+    }
+    result = zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, &phys);
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    if (x->handle.memory_type != ZE_MEMORY_TYPE_UNKNOWN) {
+        phys->device_local = (x->handle.memory_type == ZE_MEMORY_TYPE_DEVICE);
+    }
+    result = zr_range_append(range, phys, 0, x->handle.size);
+    zr_phys_unref(phys);
+    if (result == ZE_RESULT_SUCCESS) {
+        *import_p = zr_import_new(0);
+    }
+    return result;
+}
+
+/* An export of another process. */
+static ze_result_t zr_open_foreign(struct zr_i915 *dev, const struct zr_handle *handle,
+                                   struct zr_range *range, size_t *lead_p,
+                                   struct zr_import **import_p)
+{
+    struct zr_exchange x;
+    ze_result_t        result;
+    int                fd;
+
+    zr_exchange_init(&x, handle);
+    result = zr_exchange_lead(&x, &fd);
+    if (result == ZE_RESULT_SUCCESS) {
+        if (handle->kind == ZR_HANDLE_RANGE) {
+            result = zr_open_range(&x, dev, range, lead_p, import_p);
+        } else {
+            result = zr_open_plain(&x, dev, fd, range, import_p);
+        }
+        close(fd);
+    }
+    zr_exchange_fini(&x);
+    return result;
+}
+
+ze_result_t zr_ipc_open(struct zr_i915 *dev, const ze_ipc_mem_handle_t *handle, void **ptr_p)
+{
+    struct zr_import *import = NULL;
+    size_t            lead   = 0;
+    struct zr_handle  h;
+    struct zr_range   range;
+    const char       *wrong;
+    ze_result_t       result;
+
+    memcpy(&h, handle, sizeof(h));
+    wrong = zr_handle_check(&h);
+    if (wrong != NULL) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "open: %s", wrong);
+    }
+    zr_range_init(&range);
+    if (h.process_id == zr_identity().process_id) {
+        result = zr_open_own(&h, &range, &lead, &import);
+    } else {
+        result = zr_open_foreign(dev, &h, &range, &lead, &import);
+    }
+    if (result == ZE_RESULT_SUCCESS && import == NULL) {
+        result = zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
+    }
+    if (result == ZE_RESULT_SUCCESS) {
+        atomic_fetch_add(&zr_imports.open, 1);
+        result = zr_va_adopt(&range, lead, dev, import, ptr_p);
+        if (result != ZE_RESULT_SUCCESS) {
+            atomic_fetch_sub(&zr_imports.open, 1);
+        }
+    }
+    zr_range_clear(&range);
+    if (result != ZE_RESULT_SUCCESS && import != NULL) {
+        zr_import_free(import);
+    }
+    return result;
+}
+
+ze_result_t zr_ipc_close(const void *ptr)
+{
+    void       *tag;
+    ze_result_t result = zr_va_release(ptr, &tag);
+
+    if (result == ZE_RESULT_SUCCESS) {
+        zr_import_free(tag);
+        atomic_fetch_sub(&zr_imports.open, 1);
+    }
+    return result;
+}
+
+/* ---- handles and fds ---- */
+
+ze_result_t zr_ipc_handle_from_fd(uint64_t fd, ze_ipc_mem_handle_t *handle_p)
+{
+    struct zr_handle h     = {.version = ZR_WIRE_VERSION};
+    struct zr_table  table = {0};
+    struct stat      st;
+    off_t            size;
+
+    if (fd > INT32_MAX || fstat((int)fd, &st) != 0) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "fd %llu is not open here",
+                       (unsigned long long)fd);
+    }
+    h.fd = (int32_t)fd;
+    if (zr_table_open((int)fd, &table) == NULL) {
+        h.kind       = ZR_HANDLE_RANGE;
+        h.process_id = table.header->process_id;
+        h.pid        = table.header->pid;
+        h.export_id  = table.header->export_id;
+        memcpy(h.secret, table.header->secret, sizeof(h.secret));
+        zr_table_close(&table);
+    } else {
+        size = lseek((int)fd, 0, SEEK_END); /* all that a dma-buf knows of seeking */
+        if (size <= 0) {
+            return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "fd %llu is not a dma-buf",
+                           (unsigned long long)fd);
+        }
+        h.kind   = ZR_HANDLE_PLAIN;
+        h.size   = (uint64_t)size;
+        h.inode  = st.st_ino;
+        h.device = zr_device_number(st.st_dev);
+    }
+    memset(handle_p, 0, sizeof(*handle_p));
+    memcpy(handle_p, &h, sizeof(h));
+    return ZE_RESULT_SUCCESS;
+}
+
+ze_result_t zr_ipc_fd_from_handle(const ze_ipc_mem_handle_t *handle, uint64_t *fd_p)
+{
+    struct zr_exchange x;
+    struct zr_handle   h;
+    const char        *wrong;
+    bool               here;
+
+    memcpy(&h, handle, sizeof(h));
+    wrong = zr_handle_check(&h);
+    if (wrong != NULL) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "fd of a handle: %s", wrong);
+    }
+    zr_exchange_init(&x, &h);
+    here = h.fd >= 0 && zr_exchange_accept(&x, "own copy", h.fd);
+    zr_exchange_fini(&x);
+    if (!here) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "fd %d here is not the handle's: it was made in another process", h.fd);
+    }
+    *fd_p = (uint64_t)h.fd;
+    return ZE_RESULT_SUCCESS;
+}
+
+void zr_ipc_counts(struct zr_ipc_counts *counts)
+{
+    counts->exports = zr_export_count();
+    counts->imports = atomic_load(&zr_imports.open);
+    pthread_mutex_lock(&zr_imports.lock);
+    counts->imported_objects = zr_imports.objects.count;
+    pthread_mutex_unlock(&zr_imports.lock);
+}
