@@ -35,6 +35,33 @@ typedef struct _ze_ipc_phys_mem_handle_range_ext_desc_t {
 } ze_ipc_phys_mem_handle_range_ext_desc_t;
 #endif
 
+/* ---- Init Driver Properties Extension (Level Zero 1.20) ---- */
+
+/* No public header has the number of the structure's type yet: this one is provisional, and what
+ * zerange was configured with (--with-init-properties-stype). */
+#ifndef ZE_INIT_DRIVER_PROPERTIES_EXT_NAME
+#define ZE_INIT_DRIVER_PROPERTIES_EXT_NAME "ZE_extension_init_driver_properties"
+#ifndef ZE_STYPE_INIT_DRIVER_PROPERTIES
+#define ZE_STYPE_INIT_DRIVER_PROPERTIES 0x0002004E
+#endif
+#define ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC                                         \
+    ((ze_structure_type_t)ZE_STYPE_INIT_DRIVER_PROPERTIES)
+
+typedef uint32_t ze_init_driver_properties_ext_flags_t;
+typedef enum _ze_init_driver_properties_ext_flag_t {
+    ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_MEMORY      = ZE_BIT(0),
+    ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_PERFORMANCE = ZE_BIT(1),
+    ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_FORCE_UINT32         = 0x7fffffff
+} ze_init_driver_properties_ext_flag_t;
+
+/** In the pNext chain of ze_init_driver_type_desc_t: what the driver is asked to spare. */
+typedef struct _ze_init_driver_properties_ext_desc_t {
+    ze_structure_type_t stype; /**< ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC */
+    const void         *pNext;
+    ze_init_driver_properties_ext_flags_t flags; /**< at most one of the two */
+} ze_init_driver_properties_ext_desc_t;
+#endif
+
 /* ---- found with zeDriverGetExtensionFunctionAddress ---- */
 
 /** Called after memory was mapped or allocated (@a mapped 1) and before it is unmapped or freed

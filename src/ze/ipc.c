@@ -1,0 +1,161 @@
+/* IPC memory handles: which export a pointer and its descriptors ask for
+ * (extension ZE_extension_ipc_phys_mem_handle_range), open and close. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ze.h"
+
+/* A physical memory handle passed as the pointer. */
+static ze_result_t zr_export_physical(struct zr_context *context, const void *ptr,
+                                      ze_ipc_mem_handle_t *handle_p)
+{
+    const struct zr_physical *physical = ptr;
+
+    return zr_ipc_export_plain(ptr, physical->phys, physical->phys->size, physical->type, context,
+                               handle_p);
+}
+
+/* Without a range: a USM allocation, or the whole object that a mapping shows. */
+static ze_result_t zr_export_whole(struct zr_context *context, const void *ptr,
+                                   ze_ipc_mem_handle_t *handle_p)
+{
+    struct zr_va_info info;
+    struct zr_range   range;
+    unsigned          kinds;
+    ze_result_t       result;
+
+    if (zr_object_is(ptr, ZR_KIND_PHYSICAL)) {
+        return zr_export_physical(context, ptr, handle_p);
+    }
+    if (!zr_va_query(ptr, &info)) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "IPC handle: %p is not memory of the driver", ptr);
+    }
+    if (info.kind == ZR_VA_IMPORT) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "IPC handle: %p is an imported range; its exporter shares it", ptr);
+    }
+    if (info.kind == ZR_VA_USM && (uintptr_t)ptr != info.base) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "IPC handle: %p is inside the allocation at %p, not its base", ptr,
+                       (void *)info.base);
+    }
+    zr_range_init(&range);
+    result = zr_range_walk(ptr, 1, &range, &kinds, NULL);
+    if (result == ZE_RESULT_SUCCESS) {
+        struct zr_phys *phys = range.segments[0].object;
+
+        result = zr_ipc_export_plain(ptr, phys,
+                                     (info.kind == ZR_VA_USM) ? info.size : phys->size, info.type,
+                                     context, handle_p);
+    }
+    zr_range_clear(&range);
+    return result;
+}
+
+/* The window [ptr, ptr+size) must be mapped to physical memory objects from end to end. */
+static ze_result_t zr_export_range(struct zr_context *context, const void *ptr, size_t size,
+                                   ze_ipc_mem_handle_t *handle_p)
+{
+    struct zr_range   range;
+    struct zr_va_info info;
+    unsigned          kinds = ZR_VA_NONE;
+    uint64_t          generation;
+    ze_result_t       result;
+
+    zr_range_init(&range);
+    result = zr_range_walk(ptr, size, &range, &kinds, &generation);
+    if (kinds & ~ZR_VA_MAPPING) {
+        result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                         "range %p + %zu has %s in it: only mapped physical memory objects can be "
+                         "exported as a range",
+                         ptr, size, (kinds & ZR_VA_USM) ? "a USM allocation" : "an imported range");
+    } else if (result == ZE_RESULT_ERROR_ADDRESS_NOT_FOUND && kinds == ZR_VA_NONE &&
+               !zr_va_query(ptr, &info) && info.region_base == 0) {
+        result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "range %p + %zu is not reserved VA", ptr,
+                         size);
+    } else if (result == ZE_RESULT_SUCCESS) {
+        result = zr_ipc_export_range(ptr, &range, generation, context, handle_p);
+    }
+    zr_range_clear(&range);
+    return result;
+}
+
+ze_result_t zr_zeMemGetIpcHandleWithProperties(ze_context_handle_t hContext, const void *ptr,
+                                               void *pNext, ze_ipc_mem_handle_t *pIpcHandle)
+{
+    struct zr_context                             *context = (struct zr_context *)hContext;
+    const ze_ipc_phys_mem_handle_range_ext_desc_t *range;
+    const ze_ipc_mem_handle_type_ext_desc_t       *type;
+
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    ZR_CHECK_POINTER(ptr);
+    ZR_CHECK_POINTER(pIpcHandle);
+    range = zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC);
+    type  = zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_MEM_HANDLE_TYPE_EXT_DESC);
+    if (range != NULL && range->size == 0) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_SIZE, "range at %p: size 0", ptr);
+    }
+    if (type != NULL && type->typeFlags > 0x3) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "IPC handle type flags 0x%x",
+                       type->typeFlags);
+    }
+    if (type != NULL && (type->typeFlags & ZE_IPC_MEM_HANDLE_TYPE_FLAG_FABRIC_ACCESSIBLE)) {
+        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                       "a fabric accessible IPC handle needs a fabric");
+    }
+    return range ? zr_export_range(context, ptr, range->size, pIpcHandle)
+                 : zr_export_whole(context, ptr, pIpcHandle);
+}
+
+ze_result_t zr_zeMemGetIpcHandle(ze_context_handle_t hContext, const void *ptr,
+                                 ze_ipc_mem_handle_t *pIpcHandle)
+{
+    return zr_zeMemGetIpcHandleWithProperties(hContext, ptr, NULL, pIpcHandle);
+}
+
+ze_result_t zr_zeMemPutIpcHandle(ze_context_handle_t hContext, ze_ipc_mem_handle_t handle)
+{
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    return zr_ipc_put(&handle);
+}
+
+ze_result_t zr_zeMemOpenIpcHandle(ze_context_handle_t hContext, ze_device_handle_t hDevice,
+                                  ze_ipc_mem_handle_t handle, ze_ipc_memory_flags_t flags,
+                                  void **pptr)
+{
+    struct zr_device *device = (struct zr_device *)hDevice;
+    ze_result_t       result;
+
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    ZR_CHECK_HANDLE(hDevice, ZR_KIND_DEVICE);
+    ZR_CHECK_POINTER(pptr);
+    if (flags > 0x3) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "zeMemOpenIpcHandle: flags 0x%x",
+                       flags);
+    }
+    result = zr_context_check_device((struct zr_context *)hContext, device);
+    return (result == ZE_RESULT_SUCCESS) ? zr_ipc_open(device->i915, &handle, pptr) : result;
+}
+
+ze_result_t zr_zeMemCloseIpcHandle(ze_context_handle_t hContext, const void *ptr)
+{
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    ZR_CHECK_POINTER(ptr);
+    return zr_ipc_close(ptr);
+}
+
+ze_result_t zr_zeMemGetIpcHandleFromFileDescriptorExp(ze_context_handle_t hContext, uint64_t handle,
+                                                      ze_ipc_mem_handle_t *pIpcHandle)
+{
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    ZR_CHECK_POINTER(pIpcHandle);
+    return zr_ipc_handle_from_fd(handle, pIpcHandle);
+}
+
+ze_result_t zr_zeMemGetFileDescriptorFromIpcHandleExp(ze_context_handle_t hContext,
+                                                      ze_ipc_mem_handle_t ipcHandle,
+                                                      uint64_t           *pHandle)
+{
+    ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
+    ZR_CHECK_POINTER(pHandle);
+    return zr_ipc_fd_from_handle(&ipcHandle, pHandle);
+}
