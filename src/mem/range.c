@@ -47,10 +47,10 @@ static ze_result_t zr_range_grow(struct zr_range *range, unsigned capacity)
 ze_result_t zr_range_append(struct zr_range *range, struct zr_phys *object, uint64_t offset,
                             uint64_t length)
 {
-    struct zr_segment *last = &range->segments[range->count - 1];
+    struct zr_segment *last = (range->count > 0) ? &range->segments[range->count - 1] : NULL;
     ze_result_t        result;
 
-    if (range->count > 0 && last->object == object && last->offset + last->length == offset) {
+    if (last != NULL && last->object == object && last->offset + last->length == offset) {
         last->length += length;
         range->length += length;
         return ZE_RESULT_SUCCESS;

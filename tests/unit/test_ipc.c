@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -168,9 +169,10 @@ static char *make_range(unsigned objects, size_t *size_p)
         CHECK(second == base + PAGE);
     }
     for (i = 0, at = 0; i < objects; at += (1 + i % 2) * PAGE, ++i) {
-        OK(zr_phys_create(test_device(),
-                          (i % 3 == 2) ? ZR_BACKING_CONTIGUOUS : ZR_BACKING_SECTION,
-                          ZR_CACHE_WRITE_COMBINED, 3 * PAGE, 0, &phys));
+        OK((i % 3 == 2) ? zr_phys_create(test_device(), ZR_BACKING_CONTIGUOUS,
+                                         ZR_CACHE_WRITE_COMBINED, 3 * PAGE, 0, &phys)
+                        : zr_phys_create(test_device(), ZR_BACKING_SECTION, ZR_CACHE_CACHED,
+                                         3 * PAGE, 0, &phys));
         OK(zr_va_map(base + at, (1 + i % 2) * PAGE, phys, PAGE, RW));
         zr_phys_unref(phys);
     }
@@ -262,6 +264,70 @@ static void shape_importer(int sock, const void *arg)
     CHECK(zr_ipc_open(test_device(), &handle, (void **)&ptr) != ZE_RESULT_SUCCESS);
     meet(sock);
     check_holdings(before);
+}
+
+/* ---- many objects: one fd of the driver for all of them ---- */
+
+#define MANY 10000
+
+static void many_exporter(int sock, const void *arg)
+{
+    ze_ipc_mem_handle_t handle;
+    struct zr_range     range;
+    struct zr_phys     *phys;
+    unsigned            i, kinds, fds;
+    uint64_t            generation, start;
+    char               *base;
+
+    hold(); /* starts the broker */
+    OK(zr_va_reserve(NULL, MANY * PAGE, (void **)&base));
+    for (i = 0; i < MANY; ++i) {
+        OK(zr_phys_create(test_device(), ZR_BACKING_SECTION, ZR_CACHE_CACHED, PAGE, 0, &phys));
+        OK(zr_va_map(base + i * PAGE, PAGE, phys, 0, RW));
+        zr_phys_unref(phys);
+        memcpy(base + i * PAGE + 4096, &i, sizeof(i));
+    }
+    fds   = test_fds();
+    start = zr_time_ns();
+    export_range(base, MANY * PAGE, &handle);
+    printf("     %u objects: export %.1f ms", MANY, (double)(zr_time_ns() - start) / 1e6);
+    CHECK(test_fds() == fds + 1);
+    OK(zr_range_walk(base, MANY * PAGE, &range, &kinds, &generation));
+    start = zr_time_ns();
+    for (i = 0; i < 100; ++i) {
+        OK(zr_ipc_export_range(base, &range, generation, NULL, &handle));
+    }
+    printf(", again without the walk %.2f us", (double)(zr_time_ns() - start) / 1e5);
+    start = zr_time_ns();
+    zr_range_clear(&range);
+    export_range(base, MANY * PAGE, &handle);
+    printf(", with it %.0f us\n", (double)(zr_time_ns() - start) / 1e3);
+    fflush(stdout);
+    say(sock, &handle, sizeof(handle));
+    meet(sock);
+    CHECK(test_fds() <= fds + 1 + 1); /* and the importer's connection */
+    zr_ipc_forget(base);
+    OK(zr_va_unreserve(base, MANY * PAGE));
+}
+
+static void many_importer(int sock, const void *arg)
+{
+    ze_ipc_mem_handle_t handle;
+    unsigned            i, value;
+    uint64_t            start;
+    char               *ptr;
+
+    hear(sock, &handle, sizeof(handle));
+    start = zr_time_ns();
+    OK(zr_ipc_open(test_device(), &handle, (void **)&ptr));
+    printf("     import %.1f ms\n", (double)(zr_time_ns() - start) / 1e6);
+    fflush(stdout);
+    for (i = 0; i < MANY; ++i) {
+        memcpy(&value, ptr + i * PAGE + 4096, sizeof(value));
+        CHECK(value == i);
+    }
+    OK(zr_ipc_close(ptr));
+    meet(sock);
 }
 
 /* ---- growth: a new export of a grown range fetches only what is new ---- */
@@ -762,10 +828,15 @@ int main(void)
     static const enum death  deaths[]    = {DEATH_KILL, DEATH_STOP, DEATH_CHILD, DEATH_EXIT};
     static const char *const death_names[] = {"killed", "stopped", "killed, a child lives",
                                               "exited"};
-    unsigned i, k;
-    char     name[100];
-    int      failed = check_tables() | check_seals();
+    struct rlimit limit;
+    unsigned      i, k;
+    char          name[100];
+    int           failed = check_tables() | check_seals();
 
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 1024) {
+        limit.rlim_cur = 1024;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
     setenv("ZERANGE_DEVICE_CPU_ACCESS", "1", 1);
     for (k = 0; k < ZR_ARRAY_SIZE(exchanges); ++k) {
         for (i = 0; i < ZR_ARRAY_SIZE(shapes); ++i) {
@@ -780,6 +851,10 @@ int main(void)
                                                   plain_importer, NULL, exchanges[k]});
         failed |= run_scenario(&(struct scenario){"handle from a table's fd", table_exporter,
                                                   table_importer, NULL, exchanges[k]});
+    }
+    if (limit.rlim_max > MANY + 1000) { /* the software device has an fd per object */
+        failed |= run_scenario(&(struct scenario){"10000 objects, soft fd limit 1024",
+                                                  many_exporter, many_importer, NULL, "auto"});
     }
     failed |= run_scenario(&(struct scenario){"damaged handles", damage_exporter, damage_importer,
                                               NULL, "socket"});

@@ -25,7 +25,9 @@ static struct zr_phys *object(enum zr_backing backing, uint64_t size)
 {
     struct zr_phys *phys;
 
-    OK(zr_phys_create(test_device(), backing, ZR_CACHE_WRITE_COMBINED, size, 0, &phys));
+    OK(zr_phys_create(test_device(), backing,
+                      (backing == ZR_BACKING_SECTION) ? ZR_CACHE_CACHED : ZR_CACHE_WRITE_COMBINED,
+                      size, 0, &phys));
     return phys;
 }
 
