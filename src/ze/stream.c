@@ -307,13 +307,27 @@ static ze_result_t zr_build_submit(struct zr_build *build, const struct zr_op *o
     return zr_copyq_submit(q, seqno_p);
 }
 
-/* With the stream's lock held. */
+static bool zr_ops_move_once(const struct zr_op *ops, unsigned count)
+{
+    unsigned moves = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        moves += ops[i].type == ZR_OP_COPY || ops[i].type == ZR_OP_FILL ||
+                 ops[i].type == ZR_OP_REGION;
+    }
+    return moves <= 1;
+}
+
+/* With the stream's lock held.
+ * Pages behind a known userptr object may have gone (EFAULT): then once more with new ones. What
+ * precedes a barrier may have run by then, and only a single move can be done twice; a submission
+ * with more moves does not use known objects. */
 static ze_result_t zr_stream_submit(struct zr_stream *stream, const struct zr_op *ops,
                                     unsigned count, bool relaxed, uint64_t *seqno_p)
 {
     struct zr_build build;
     ze_result_t     result;
-    bool            safe, fresh = false;
+    bool            safe, fresh = !zr_ops_move_once(ops, count);
 
     if (stream->staged_count > ZR_STAGED_MAX / 2 ||
         stream->head - stream->tail > stream->staging_size / 2) {
@@ -328,7 +342,6 @@ static ze_result_t zr_stream_submit(struct zr_stream *stream, const struct zr_op
                                    .may_stage = safe,
                                    .head      = stream->head};
         result = zr_build_submit(&build, ops, count, seqno_p);
-        /* Pages behind a known userptr object may have gone (EFAULT): once more with new ones. */
         if (result != ZE_RESULT_ERROR_INVALID_ARGUMENT || !build.hosted || fresh) {
             break;
         }

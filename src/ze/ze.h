@@ -15,7 +15,7 @@
 #include <zerange/zerange.h>
 
 #define ZR_MAX_DEVICES    16
-#define ZR_MAX_PATTERN    64 /* bytes of a fill pattern */
+#define ZR_MAX_PATTERN    128 /* bytes of a fill pattern */
 #define ZR_STAGE_MAX      (64 * ZR_KIB) /* longest host source that is copied by the CPU */
 #define ZR_DRIVER_VERSION ZE_MAKE_VERSION(0, 1)
 
