@@ -132,11 +132,31 @@ static void pair_stop_ucx(void)
     pair.worker = NULL;
 }
 
-/* Run @a body in two new processes. @return 0, or 1 if either failed or took too long; 77 if the
- * first one skipped. */
-static int pair_run(void (*body)(void), unsigned timeout)
+/* Call first in main: one of the processes that pair_run starts runs @a body and ends here.
+ * *which is what pair_run was given. */
+static void pair_enter(void (*body)(void), unsigned *which)
 {
-    pid_t pids[2];
+    const char *text = getenv("UCPPAIR");
+
+    if (text == NULL) {
+        return;
+    }
+    if (sscanf(text, "%d %d %u", &pair.rank, &pair.fd, which) != 3) {
+        fprintf(stderr, "UCPPAIR=%s is not mine\n", text);
+        exit(1);
+    }
+    body();
+    fflush(NULL);
+    exit(0);
+}
+
+/* Start two processes. They load UCX themselves: it has a thread of its own from the start, and a
+ * fork may copy the locks that thread holds. @return 0; 1 if either failed or took longer than
+ * @a timeout seconds; 77 if they skipped. */
+static int pair_run(const char *self, unsigned which, unsigned timeout)
+{
+    pid_t pids[2], pid;
+    char  text[64];
     int   fds[2], status, result = 0, k;
 
     fflush(NULL);
@@ -148,19 +168,18 @@ static int pair_run(void (*body)(void), unsigned timeout)
         pids[k] = fork();
         if (pids[k] == 0) {
             close(fds[!k]);
-            pair.rank = k;
-            pair.fd   = fds[k];
+            snprintf(text, sizeof(text), "%d %d %u", k, fds[k], which);
+            setenv("UCPPAIR", text, 1);
             alarm(timeout);
-            body();
-            fflush(NULL);
-            _exit(0);
+            execl("/proc/self/exe", self, NULL);
+            perror("/proc/self/exe");
+            _exit(1);
         }
     }
     close(fds[0]);
     close(fds[1]);
     for (k = 0; k < 2; k++) {
-        pid_t pid = wait(&status);
-
+        pid = wait(&status);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
             result = result ? result : 77;
         } else if (status != 0) {

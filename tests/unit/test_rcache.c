@@ -1,0 +1,452 @@
+/* The registration cache alone: which requests hit, what is closed and when, and threads. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rcache/rcache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A fake owner: counts, and widens or fails as a test asks. */
+struct owner {
+    atomic_int opens, closes, revokes, live;
+    uint64_t   widen; /* both sides, aligned */
+    int        fail;  /* what open returns */
+    int        fail_times;
+    bool       invalid; /* what valid answers, inverted */
+    atomic_int hold;    /* open waits while set */
+    atomic_int inside;  /* threads in open */
+    uint64_t   next_id;
+};
+
+static int fake_open(void *arg, const struct zr_rcache_request *request,
+                     struct zr_rcache_region *region, uint64_t *start_p, uint64_t *end_p)
+{
+    struct owner *owner = arg;
+
+    atomic_fetch_add(&owner->opens, 1);
+    atomic_fetch_add(&owner->inside, 1);
+    while (atomic_load(&owner->hold)) {
+        sched_yield();
+    }
+    atomic_fetch_sub(&owner->inside, 1);
+    if (owner->fail != 0 && owner->fail_times-- > 0) {
+        return owner->fail;
+    }
+    if (owner->widen != 0) {
+        *start_p = *start_p / owner->widen * owner->widen;
+        *end_p   = (*end_p + owner->widen - 1) / owner->widen * owner->widen;
+    }
+    if (request->identity == NULL) {
+        region->identity.id = ++owner->next_id;
+    }
+    region->data = owner;
+    atomic_fetch_add(&owner->live, 1);
+    return 0;
+}
+
+static void fake_close(void *arg, struct zr_rcache_region *region)
+{
+    struct owner *owner = arg;
+
+    assert_ptr_equal(region->data, owner);
+    assert_int_equal(region->refs, 0);
+    atomic_fetch_add(&owner->closes, 1);
+    atomic_fetch_sub(&owner->live, 1);
+}
+
+static void fake_revoke(void *arg, struct zr_rcache_region *region)
+{
+    atomic_fetch_add(&((struct owner *)arg)->revokes, 1);
+}
+
+static bool fake_valid(void *arg, const struct zr_rcache_region *region)
+{
+    return !((struct owner *)arg)->invalid;
+}
+
+static const struct zr_rcache_ops ops = {fake_open, fake_close, fake_revoke, fake_valid};
+
+static struct zr_rcache *make(struct owner *owner, uint64_t regions, uint64_t bytes,
+                              bool supersede)
+{
+    struct zr_rcache_limits limits = {regions, bytes, supersede};
+    struct zr_rcache       *cache;
+
+    memset(owner, 0, sizeof(*owner));
+    assert_int_equal(zr_rcache_create(&ops, owner, &limits, &cache), 0);
+    return cache;
+}
+
+static int get(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size,
+               uint64_t id, struct zr_rcache_region **region_p)
+{
+    struct zr_rcache_identity identity = {.id = id};
+    struct zr_rcache_request  request  = {space, start, size, id != 0 ? &identity : NULL, NULL};
+
+    return zr_rcache_get(cache, &request, region_p);
+}
+
+/* Use once and let go. */
+static void touch(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size,
+                  uint64_t id)
+{
+    struct zr_rcache_region *region;
+
+    assert_int_equal(get(cache, space, start, size, id, &region), 0);
+    assert_true(region->node.start <= start && region->node.end >= start + size);
+    zr_rcache_put(cache, region);
+}
+
+/* Each case: one region, one request; does it hit? */
+static void requests_that_hit(void **state)
+{
+    static const struct {
+        const char *what;
+        uint64_t    space, start, size, id;
+        bool        hits;
+    } cases[] = {
+        {"the same", 1, 0x1000, 0x1000, 5, true},
+        {"the first byte", 1, 0x1000, 1, 5, true},
+        {"the last byte", 1, 0x1fff, 1, 5, true},
+        {"inside", 1, 0x1800, 0x100, 5, true},
+        {"one byte before", 1, 0xfff, 2, 5, false},
+        {"one byte after", 1, 0x1fff, 2, 5, false},
+        {"around", 1, 0x800, 0x2000, 5, false},
+        {"right before", 1, 0x800, 0x800, 5, false},
+        {"right behind", 1, 0x2000, 0x800, 5, false},
+        {"another peer", 2, 0x1000, 0x1000, 5, false},
+        {"another export", 1, 0x1000, 0x1000, 6, false},
+        {"an older export", 1, 0x1000, 0x1000, 4, false},
+    };
+    struct owner      owner;
+    struct zr_rcache *cache;
+    unsigned          k;
+
+    for (k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+        touch(cache, 1, 0x1000, 0x1000, 5);
+        touch(cache, cases[k].space, cases[k].start, cases[k].size, cases[k].id);
+        if (owner.opens != (cases[k].hits ? 1 : 2)) {
+            fail_msg("%s: %d opens", cases[k].what, owner.opens);
+        }
+        assert_int_equal(zr_rcache_destroy(cache), 0);
+        assert_int_equal(owner.closes, owner.opens);
+    }
+}
+
+static void refuses_nothing_and_wrap(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_region *region;
+
+    assert_int_equal(get(cache, 0, 0x1000, 0, 1, &region), -EINVAL);
+    assert_int_equal(get(cache, 0, UINT64_MAX - 5, 7, 1, &region), -EINVAL);
+    assert_int_equal(owner.opens, 0);
+    zr_rcache_destroy(cache);
+}
+
+static void widened_region_serves_neighbours(void **state)
+{
+    struct owner           owner;
+    struct zr_rcache      *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_stats stats;
+    uint64_t               p;
+
+    owner.widen = 0x10000;
+    for (p = 0; p < 0x10000; p += 0x1000) {
+        touch(cache, 0, 0x40000 + p, 0x1000, 0);
+    }
+    assert_int_equal(owner.opens, 1);
+    zr_rcache_get_stats(cache, &stats);
+    assert_int_equal(stats.hits, 15);
+    assert_int_equal(stats.bytes, 0x10000);
+    zr_rcache_destroy(cache);
+}
+
+static void least_recently_used_goes_first(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, 3, UINT64_MAX, false);
+    struct zr_rcache_region *used;
+
+    touch(cache, 1, 0x1000, 0x1000, 1);
+    touch(cache, 1, 0x2000, 0x1000, 1);
+    touch(cache, 1, 0x3000, 0x1000, 1);
+    touch(cache, 1, 0x1000, 0x1000, 1); /* 0x2000 is the oldest now */
+    touch(cache, 1, 0x4000, 0x1000, 1);
+    assert_int_equal(owner.closes, 1);
+    touch(cache, 1, 0x1000, 0x1000, 1);
+    assert_int_equal(owner.opens, 4);
+    touch(cache, 1, 0x2000, 0x1000, 1);
+    assert_int_equal(owner.opens, 5);
+
+    /* What is in use stays, however old. */
+    assert_int_equal(get(cache, 1, 0x2000, 0x1000, 1, &used), 0);
+    touch(cache, 1, 0x5000, 0x1000, 1);
+    touch(cache, 1, 0x6000, 0x1000, 1);
+    touch(cache, 1, 0x7000, 0x1000, 1);
+    touch(cache, 1, 0x8000, 0x1000, 1);
+    assert_int_equal(owner.live, 3);
+    assert_ptr_equal(used->data, &owner);
+    zr_rcache_put(cache, used);
+    zr_rcache_destroy(cache);
+}
+
+static void bytes_are_bounded(void **state)
+{
+    struct owner           owner;
+    struct zr_rcache      *cache = make(&owner, UINT64_MAX, 0x8000, false);
+    struct zr_rcache_stats stats;
+    unsigned               k;
+
+    for (k = 1; k <= 20; k++) {
+        touch(cache, 1, k * 0x10000, 0x3000, 1);
+        zr_rcache_get_stats(cache, &stats);
+        assert_true(stats.bytes <= 0x8000);
+    }
+    assert_int_equal(stats.evictions, 18);
+    zr_rcache_destroy(cache);
+}
+
+static void invalidation_spares_what_it_does_not_touch(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_region *used;
+
+    touch(cache, 0, 0x1000, 0x1000, 0);
+    touch(cache, 0, 0x2000, 0x1000, 0);
+    touch(cache, 7, 0x2000, 0x1000, 0);
+    assert_int_equal(get(cache, 0, 0x3000, 0x1000, 0, &used), 0);
+    zr_rcache_invalidate(cache, 0, 0x2800, 0x1000);
+    assert_int_equal(owner.closes, 1);  /* 0x2000 */
+    assert_int_equal(owner.revokes, 1); /* 0x3000, still in use */
+    touch(cache, 0, 0x1000, 0x1000, 0);
+    touch(cache, 7, 0x2000, 0x1000, 0);
+    assert_int_equal(owner.opens, 4);
+    touch(cache, 0, 0x3000, 0x1000, 0); /* not the stale one */
+    assert_int_equal(owner.opens, 5);
+    zr_rcache_put(cache, used);
+    assert_int_equal(owner.closes, 2);
+    zr_rcache_destroy(cache);
+    assert_int_equal(owner.live, 0);
+}
+
+static void newer_export_supersedes_what_it_covers(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, true);
+
+    touch(cache, 1, 0x1000, 0x1000, 1);
+    touch(cache, 1, 0x8000, 0x1000, 2);
+    touch(cache, 1, 0x1000, 0x3000, 3); /* grown: the old one's memory is let go */
+    assert_int_equal(owner.closes, 1);
+    touch(cache, 1, 0x8000, 0x1000, 2);
+    assert_int_equal(owner.opens, 3);
+    touch(cache, 1, 0x1000, 0x1000, 4); /* a part of it is other memory now */
+    assert_int_equal(owner.closes, 1);
+    zr_rcache_destroy(cache);
+}
+
+static void invalid_hit_is_opened_again(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_region *region;
+
+    touch(cache, 0, 0x1000, 0x1000, 0);
+    owner.invalid = true;
+    assert_int_equal(get(cache, 0, 0x1000, 0x1000, 0, &region), 0);
+    owner.invalid = false;
+    assert_int_equal(owner.opens, 2);
+    assert_int_equal(owner.closes, 1);
+    zr_rcache_put(cache, region);
+    zr_rcache_destroy(cache);
+}
+
+static void failure_is_returned_and_not_kept(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_region *region;
+
+    owner.fail       = -EIO;
+    owner.fail_times = 1;
+    assert_int_equal(get(cache, 0, 0x1000, 0x1000, 0, &region), -EIO);
+    assert_int_equal(get(cache, 0, 0x1000, 0x1000, 0, &region), 0);
+    zr_rcache_put(cache, region);
+
+    /* Out of something: what is idle goes, then once more. */
+    owner.fail       = -EMFILE;
+    owner.fail_times = 1;
+    assert_int_equal(get(cache, 0, 0x5000, 0x1000, 0, &region), 0);
+    assert_int_equal(owner.closes, 1);
+    zr_rcache_put(cache, region);
+    owner.fail_times = 100;
+    assert_int_equal(get(cache, 0, 0x9000, 0x1000, 0, &region), -EMFILE);
+    zr_rcache_destroy(cache);
+}
+
+/* ---- threads ---- */
+
+struct thread {
+    pthread_t         id;
+    struct zr_rcache *cache;
+    uint64_t          start;
+    unsigned          seed;
+};
+
+static void *touch_once(void *arg)
+{
+    struct thread *t = arg;
+
+    touch(t->cache, 1, t->start, 0x1000, 1);
+    return NULL;
+}
+
+static void spawn(struct thread *t, struct zr_rcache *cache, uint64_t start,
+                  void *(*body)(void *))
+{
+    t->cache = cache;
+    t->start = start;
+    assert_int_equal(pthread_create(&t->id, NULL, body, t), 0);
+}
+
+static void two_threads_open_the_same_range_once(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct thread     t[4];
+    unsigned          k;
+
+    owner.hold = 1;
+    for (k = 0; k < 4; k++) {
+        spawn(&t[k], cache, 0x1000, touch_once);
+    }
+    while (owner.inside == 0) {
+        sched_yield();
+    }
+    owner.hold = 0;
+    for (k = 0; k < 4; k++) {
+        pthread_join(t[k].id, NULL);
+    }
+    assert_int_equal(owner.opens, 1);
+    zr_rcache_destroy(cache);
+}
+
+static void misses_do_not_wait_for_each_other_nor_do_hits(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct thread     t[2];
+
+    touch(cache, 1, 0x9000, 0x1000, 1);
+    owner.hold = 1;
+    spawn(&t[0], cache, 0x1000, touch_once);
+    spawn(&t[1], cache, 0x3000, touch_once);
+    while (owner.inside != 2) {
+        sched_yield(); /* both are being opened at once */
+    }
+    touch(cache, 1, 0x9000, 0x1000, 1);
+    owner.hold = 0;
+    pthread_join(t[0].id, NULL);
+    pthread_join(t[1].id, NULL);
+    zr_rcache_destroy(cache);
+}
+
+static void invalidated_while_opening_is_opened_again(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct thread     t;
+
+    owner.hold = 1;
+    spawn(&t, cache, 0x1000, touch_once);
+    while (owner.inside == 0) {
+        sched_yield();
+    }
+    zr_rcache_invalidate(cache, 1, 0x1800, 1);
+    owner.hold = 0;
+    pthread_join(t.id, NULL);
+    assert_int_equal(owner.opens, 2);
+    assert_int_equal(owner.closes, 1);
+    assert_int_equal(owner.revokes, 0);
+    zr_rcache_destroy(cache);
+}
+
+static void *random_use(void *arg)
+{
+    struct thread *t = arg;
+    unsigned       k, r;
+
+    for (k = 0; k < 20000; k++) {
+        r = rand_r(&t->seed);
+        if (r % 16 == 0) {
+            zr_rcache_invalidate(t->cache, 1, (r >> 8) % 64 * 0x1000, 0x2000);
+        } else if (r % 64 == 1) {
+            zr_rcache_shrink(t->cache, 4);
+        } else {
+            struct zr_rcache_region *region;
+            int ret = get(t->cache, 1, (r >> 8) % 64 * 0x1000, 1 + (r >> 16) % 0x3000, 0, &region);
+
+            if (ret == 0) {
+                zr_rcache_put(t->cache, region);
+            } else {
+                assert_int_equal(ret, -EAGAIN);
+            }
+        }
+    }
+    return NULL;
+}
+
+static void random_use_leaks_nothing(void **state)
+{
+    struct owner           owner;
+    struct zr_rcache      *cache = make(&owner, 16, UINT64_MAX, false);
+    struct zr_rcache_stats stats;
+    struct thread          t[4];
+    unsigned               k;
+
+    for (k = 0; k < 4; k++) {
+        t[k].seed = 17 + k;
+        spawn(&t[k], cache, 0, random_use);
+    }
+    for (k = 0; k < 4; k++) {
+        pthread_join(t[k].id, NULL);
+    }
+    zr_rcache_get_stats(cache, &stats);
+    assert_true(stats.regions <= 16);
+    assert_true(stats.hits > 0 && stats.evictions > 0 && stats.invalidations > 0);
+    assert_int_equal(zr_rcache_destroy(cache), 0);
+    assert_int_equal(owner.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_that_hit),
+        cmocka_unit_test(refuses_nothing_and_wrap),
+        cmocka_unit_test(widened_region_serves_neighbours),
+        cmocka_unit_test(least_recently_used_goes_first),
+        cmocka_unit_test(bytes_are_bounded),
+        cmocka_unit_test(invalidation_spares_what_it_does_not_touch),
+        cmocka_unit_test(newer_export_supersedes_what_it_covers),
+        cmocka_unit_test(invalid_hit_is_opened_again),
+        cmocka_unit_test(failure_is_returned_and_not_kept),
+        cmocka_unit_test(two_threads_open_the_same_range_once),
+        cmocka_unit_test(misses_do_not_wait_for_each_other_nor_do_hits),
+        cmocka_unit_test(invalidated_while_opening_is_opened_again),
+        cmocka_unit_test(random_use_leaks_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* What UCX_TLS selects: see copytls.h. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "copytls.h"
+
+#include "abi/uct_abi.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RANGE_TL       "ze_range"
+#define COPY_TL        "ze_copy"
+#define COPY_COMPONENT "ze_cpy"
+#define COPY_ALIAS     "ze" /* UCX: ze_copy, ze_ipc, ze_gdr */
+
+struct selection {
+    ucs_config_allow_list_t transports, accelerators;
+};
+
+static ucs_config_field_t selection_table[] = {
+    {"TLS", "all", "", offsetof(struct selection, transports), UCS_CONFIG_TYPE_ALLOW_LIST},
+    {"ACC_DEVICES", "all", "", offsetof(struct selection, accelerators),
+     UCS_CONFIG_TYPE_ALLOW_LIST},
+    {NULL},
+};
+
+static bool listed(const ucs_config_allow_list_t *list, const char *name)
+{
+    unsigned k;
+
+    for (k = 0; k < list->array.count; k++) {
+        const char *word = list->array.names[k];
+
+        /* A leading backslash asks for the exact name. */
+        if (strcmp(word[0] == '\\' ? word + 1 : word, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool selects(const ucs_config_allow_list_t *list, bool is_listed)
+{
+    switch (list->mode) {
+    case UCS_CONFIG_ALLOW_LIST_ALLOW: return is_listed;
+    case UCS_CONFIG_ALLOW_LIST_NEGATE: return !is_listed;
+    default: return true;
+    }
+}
+
+static uct_component_h find_component(const char *name)
+{
+    struct zr_uct_component *component;
+
+    ucs_list_for_each(component, &uct_components_list, link) {
+        if (strncmp(component->name, name, sizeof(component->name)) == 0) {
+            return (uct_component_h)component;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the list of devices leaves one of this memory domain. */
+static bool md_has_device(uct_component_h component, const char *md_name,
+                          const ucs_config_allow_list_t *devices)
+{
+    uct_md_config_t        *config;
+    uct_tl_resource_desc_t *resources = NULL;
+    uct_md_h                md;
+    unsigned                count = 0, k;
+    bool                    found = false;
+
+    if (uct_md_config_read(component, NULL, NULL, &config) != UCS_OK) {
+        return false;
+    }
+    if (uct_md_open(component, md_name, config, &md) == UCS_OK) {
+        if (uct_md_query_tl_resources(md, &resources, &count) == UCS_OK) {
+            for (k = 0; k < count; k++) {
+                found |= selects(devices, listed(devices, resources[k].dev_name));
+            }
+            uct_release_tl_resource_list(resources);
+        }
+        uct_md_close(md);
+    }
+    uct_config_release(config);
+    return found;
+}
+
+/* UCX's ze module is there, enabled, and has a memory domain with a device. */
+static bool copy_available(const ucs_config_allow_list_t *devices)
+{
+    uct_component_attr_t   attr      = {.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT};
+    uct_component_h        component = find_component(COPY_COMPONENT);
+    uct_md_resource_desc_t names[8];
+
+    if (component == NULL || uct_component_query(component, &attr) != UCS_OK ||
+        attr.md_resource_count == 0) {
+        return false;
+    }
+    if (devices->mode == UCS_CONFIG_ALLOW_LIST_ALLOW_ALL || attr.md_resource_count > 8) {
+        return true;
+    }
+    attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+    attr.md_resources = names;
+    return uct_component_query(component, &attr) == UCS_OK &&
+           md_has_device(component, names[0].md_name, devices);
+}
+
+static void tell(const struct selection *s, const char *variable)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char        *what = selects(&s->transports, listed(&s->transports, COPY_TL) ||
+                                                          listed(&s->transports, COPY_ALIAS))
+                                  ? "UCX's module ze is missing or disabled, or has no device"
+                                  : "add ze_copy to it";
+
+    if (s->transports.mode == UCS_CONFIG_ALLOW_LIST_ALLOW && listed(&s->transports, RANGE_TL)) {
+        if (!atomic_flag_test_and_set(&said)) {
+            zr_ucs_warn("%s lists ze_range but no transport that copies device memory (ze_copy), "
+                        "without which UCX cannot start: ze_range is not used; %s",
+                        variable, what);
+        }
+    } else {
+        zr_ucs_debug("ze_range is not used: %s selects no ze_copy (%s)", variable, what);
+    }
+}
+
+/* With the variables PREFIXTLS and PREFIXACC_DEVICES. */
+static bool selection_works(const char *prefix)
+{
+    ucs_config_global_list_entry_t entry = {
+        .name = "ze_range", .prefix = "", .table = selection_table,
+        .size = sizeof(struct selection)};
+    struct selection s;
+    char             variable[256];
+    bool             range, copy, works;
+
+    if (ucs_config_parser_fill_opts(&s, &entry, prefix, 1) != UCS_OK) {
+        return false;
+    }
+    range = selects(&s.transports, listed(&s.transports, RANGE_TL));
+    copy  = selects(&s.transports,
+                    listed(&s.transports, COPY_TL) || listed(&s.transports, COPY_ALIAS));
+    works = !range || (copy && copy_available(&s.accelerators));
+    if (!works) {
+        snprintf(variable, sizeof(variable), "%sTLS", prefix);
+        tell(&s, variable);
+    }
+    ucs_config_parser_release_opts(&s, selection_table);
+    return works;
+}
+
+bool zr_copy_transport_selected(void)
+{
+    static const char suffix[] = "_UCX_TLS=";
+    char              prefix[256];
+    const char       *end;
+    char            **variable;
+
+    if (!selection_works("UCX_")) {
+        return false;
+    }
+    /* An application may have a prefix of its own (MPI_UCX_TLS); which one it uses is not known
+     * here, so all must work. */
+    for (variable = environ; variable != NULL && *variable != NULL; variable++) {
+        end = strstr(*variable, suffix);
+        if (end == NULL || end == *variable || memchr(*variable, '=', end - *variable) != NULL ||
+            (size_t)(end - *variable) + sizeof("_UCX_") > sizeof(prefix)) {
+            continue;
+        }
+        snprintf(prefix, sizeof(prefix), "%.*s_UCX_", (int)(end - *variable), *variable);
+        if (!selection_works(prefix)) {
+            return false;
+        }
+    }
+    return true;
+}

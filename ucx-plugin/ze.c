@@ -1,0 +1,169 @@
+/* Level Zero: first use, memory queries, queue group. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ze.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct zr_ze   the_ze;
+static bool           ready;
+static char           missing[128];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool find_device(ze_driver_handle_t driver, ze_device_handle_t *device_p)
+{
+    ze_device_handle_t     devices[32];
+    ze_device_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
+    uint32_t               count      = 32, k;
+
+    if (zeDeviceGet(driver, &count, devices) != ZE_RESULT_SUCCESS) {
+        return false;
+    }
+    for (k = 0; k < count && k < 32; k++) {
+        if (zeDeviceGetProperties(devices[k], &properties) == ZE_RESULT_SUCCESS &&
+            properties.type == ZE_DEVICE_TYPE_GPU) {
+            *device_p = devices[k];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same order as UCX's ze_copy, so that both use the same device. */
+static bool find_driver(struct zr_ze *ze)
+{
+    ze_driver_handle_t drivers[16];
+    uint32_t           count = 16, k;
+    ze_result_t        result;
+
+    result = zeInit(ZE_INIT_FLAG_GPU_ONLY);
+    if (result != ZE_RESULT_SUCCESS) {
+        snprintf(missing, sizeof(missing), "zeInit returned 0x%x", (unsigned)result);
+        return false;
+    }
+    result = zeDriverGet(&count, drivers);
+    if (result != ZE_RESULT_SUCCESS) {
+        snprintf(missing, sizeof(missing), "zeDriverGet returned 0x%x", (unsigned)result);
+        return false;
+    }
+    for (k = 0; k < count && k < 16; k++) {
+        if (find_device(drivers[k], &ze->device)) {
+            ze->driver = drivers[k];
+            return true;
+        }
+    }
+    snprintf(missing, sizeof(missing), "none of %u Level Zero drivers has a GPU", count);
+    return false;
+}
+
+static bool lists_range_extension(ze_driver_handle_t driver)
+{
+    ze_driver_extension_properties_t *list;
+    uint32_t                          count = 0, k;
+    bool                              found = false;
+
+    if (zeDriverGetExtensionProperties(driver, &count, NULL) != ZE_RESULT_SUCCESS || count == 0) {
+        return false;
+    }
+    list = calloc(count, sizeof(*list));
+    if (list != NULL && zeDriverGetExtensionProperties(driver, &count, list) == ZE_RESULT_SUCCESS) {
+        for (k = 0; k < count; k++) {
+            found |= strcmp(list[k].name, ZE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_NAME) == 0;
+        }
+    }
+    free(list);
+    return found;
+}
+
+/* A group that only copies leaves the compute engines to the application. */
+static bool find_copy_group(struct zr_ze *ze)
+{
+    ze_command_queue_group_properties_t groups[16];
+    uint32_t                            count = 16, k;
+    bool                                found = false;
+
+    memset(groups, 0, sizeof(groups));
+    for (k = 0; k < 16; k++) {
+        groups[k].stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES;
+    }
+    if (zeDeviceGetCommandQueueGroupProperties(ze->device, &count, groups) != ZE_RESULT_SUCCESS) {
+        return false;
+    }
+    for (k = 0; k < count && k < 16; k++) {
+        bool copies   = groups[k].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY;
+        bool computes = groups[k].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE;
+
+        if (copies && (!found || !computes)) {
+            ze->copy_group = k;
+            found          = true;
+            if (!computes) {
+                break;
+            }
+        }
+    }
+    return found;
+}
+
+static void start(void)
+{
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    struct zr_ze     *ze   = &the_ze;
+    void             *function;
+    ze_result_t       result;
+
+    if (!find_driver(ze)) {
+        return;
+    }
+    if (!find_copy_group(ze)) {
+        snprintf(missing, sizeof(missing), "the device has no queue group that copies");
+        return;
+    }
+    result = zeContextCreate(ze->driver, &desc, &ze->context);
+    if (result != ZE_RESULT_SUCCESS) {
+        snprintf(missing, sizeof(missing), "zeContextCreate returned 0x%x", (unsigned)result);
+        return;
+    }
+    ze->range_ext = lists_range_extension(ze->driver);
+    if (zeDriverGetExtensionFunctionAddress(ze->driver, "zrSubscribeMappings", &function) ==
+        ZE_RESULT_SUCCESS) {
+        ze->subscribe = (zr_pfnSubscribeMappings_t)function;
+    }
+    ready = true;
+}
+
+const struct zr_ze *zr_ze_get(void)
+{
+    pthread_once(&once, start);
+    return ready ? &the_ze : NULL;
+}
+
+const char *zr_ze_missing(void)
+{
+    return missing;
+}
+
+ze_memory_type_t zr_ze_memory_type(const struct zr_ze *ze, const void *ptr, uint64_t *id_p)
+{
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+
+    if (zeMemGetAllocProperties(ze->context, ptr, &properties, NULL) != ZE_RESULT_SUCCESS) {
+        return ZE_MEMORY_TYPE_UNKNOWN;
+    }
+    if (id_p != NULL) {
+        *id_p = properties.id;
+    }
+    return properties.type;
+}
+
+const char *zr_ze_last_error(const struct zr_ze *ze)
+{
+    const char *text = NULL;
+
+    if (zeDriverGetLastErrorDescription(ze->driver, &text) != ZE_RESULT_SUCCESS || text == NULL) {
+        return "";
+    }
+    return text;
+}
