@@ -1,0 +1,401 @@
+/* The command streamer: fetches commands from a batch, checks every bit of them, executes the MI
+ * ones and hands 2D ones to blit.c. What the table does not know hangs the engine. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "soft.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ZR_SOFT_COMMAND_COST 16 /* of the budget, beside the bytes it moves */
+#define ZR_SOFT_MI_OPCODE    0xff800000u
+#define ZR_SOFT_2D_OPCODE    0xffc00000u
+
+enum zr_soft_step zr_soft_hang(struct zr_soft_batch *batch, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(batch->reason, sizeof(batch->reason), format, args);
+    va_end(args);
+    return ZR_SOFT_HANG;
+}
+
+uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
+                         uint64_t *available_p)
+{
+    const struct zr_soft_table *table = batch->req->table;
+    unsigned                    low = 0, high = table->count, middle, hit = batch->hit[port];
+    const struct zr_soft_entry *entry;
+    uint8_t                    *cpu;
+
+    if (hit >= table->count || address < table->entry[hit].start ||
+        address >= table->entry[hit].end) {
+        while (low < high) {
+            middle = (low + high) / 2;
+            if (table->entry[middle].end <= address) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if (low == table->count || address < table->entry[low].start) {
+            return NULL;
+        }
+        hit = batch->hit[port] = low;
+    }
+    entry = &table->entry[hit];
+    cpu   = zr_soft_bo_cpu(entry->bo);
+    if (cpu == NULL) {
+        return NULL;
+    }
+    *available_p = entry->end - address;
+    return cpu + (address - entry->start);
+}
+
+bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
+                     uint64_t *address_p)
+{
+    uint64_t address   = low | (uint64_t)high << 32;
+    unsigned shift     = 64 - dev->profile.gtt_bits;
+    uint64_t plain     = address << shift >> shift;
+    uint64_t canonical = (uint64_t)((int64_t)(address << shift) >> shift);
+
+    *address_p = plain;
+    return address == plain || address == canonical;
+}
+
+/* ---- MI commands ---- */
+
+/* The rate model: what the batch moved so far must have taken its time. */
+static bool zr_soft_held(struct zr_soft_batch *batch)
+{
+    if (batch->req->ctx->dev->mbps == 0 || zr_time_ns() >= batch->free_ns) {
+        return false;
+    }
+    batch->pc = batch->at;
+    return true;
+}
+
+/* CPU address of an aligned word. NULL: batch->reason is set. */
+static void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const uint32_t *dw,
+                          unsigned size)
+{
+    uint64_t address, available = 0;
+    uint8_t *cpu;
+
+    if (!zr_soft_address(batch->req->ctx->dev, dw[0], dw[1], &address)) {
+        zr_soft_hang(batch, "%s: address 0x%08x%08x is not canonical", name, dw[1], dw[0]);
+        return NULL;
+    }
+    if (address % size != 0) {
+        zr_soft_hang(batch, "%s: address 0x%lx is not %u-byte aligned", name,
+                     (unsigned long)address, size);
+        return NULL;
+    }
+    cpu = zr_soft_resolve(batch, ZR_SOFT_PORT_DST, address, &available);
+    if (cpu == NULL) {
+        zr_soft_hang(batch, "%s: nothing is bound at 0x%lx", name, (unsigned long)address);
+    }
+    return cpu;
+}
+
+/* Visible after everything the batch wrote before. */
+static void zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value, bool quad)
+{
+    if (quad) {
+        __atomic_store_n((uint64_t *)cpu, value, __ATOMIC_SEQ_CST);
+    } else {
+        __atomic_store_n((uint32_t *)cpu, (uint32_t)value, __ATOMIC_SEQ_CST);
+    }
+    atomic_fetch_add(&batch->req->ctx->dev->stores, 1);
+}
+
+static enum zr_soft_step zr_soft_mi_nop(struct zr_soft_batch *batch, const uint32_t *dw,
+                                        const struct zr_soft_command *command)
+{
+    return ZR_SOFT_MORE;
+}
+
+static enum zr_soft_step zr_soft_mi_end(struct zr_soft_batch *batch, const uint32_t *dw,
+                                        const struct zr_soft_command *command)
+{
+    return zr_soft_held(batch) ? ZR_SOFT_BUSY : ZR_SOFT_DONE;
+}
+
+static enum zr_soft_step zr_soft_mi_store_data(struct zr_soft_batch *batch, const uint32_t *dw,
+                                               const struct zr_soft_command *command)
+{
+    bool  quad = command->dwords == 5;
+    void *cpu;
+
+    if (zr_soft_held(batch)) {
+        return ZR_SOFT_BUSY;
+    }
+    cpu = zr_soft_word(batch, command->name, dw + 1, quad ? 8 : 4);
+    if (cpu == NULL) {
+        return ZR_SOFT_HANG;
+    }
+    zr_soft_store(batch, cpu, quad ? dw[3] | (uint64_t)dw[4] << 32 : dw[3], quad);
+    return ZR_SOFT_MORE;
+}
+
+static enum zr_soft_step zr_soft_mi_flush(struct zr_soft_batch *batch, const uint32_t *dw,
+                                          const struct zr_soft_command *command)
+{
+    unsigned op   = dw[0] >> 14 & 3;
+    bool     quad = command->dwords == 5 || op == 3;
+    uint64_t value;
+    void    *cpu;
+
+    if (zr_soft_held(batch)) {
+        return ZR_SOFT_BUSY;
+    }
+    if (op == 0) {
+        return ZR_SOFT_MORE;
+    }
+    if (op == 2) {
+        return zr_soft_hang(batch, "%s: post-sync operation 2 is reserved", command->name);
+    }
+    cpu = zr_soft_word(batch, command->name, dw + 1, 8);
+    if (cpu == NULL) {
+        return ZR_SOFT_HANG;
+    }
+    value = op == 3  ? zr_soft_timestamp(batch->req->ctx->dev)
+            : quad ? dw[3] | (uint64_t)dw[4] << 32
+                   : dw[3];
+    zr_soft_store(batch, cpu, value, quad);
+    return ZR_SOFT_MORE;
+}
+
+static bool zr_soft_compare(unsigned op, uint32_t memory, uint32_t data)
+{
+    switch (op) {
+    case 0:
+        return memory > data;
+    case 1:
+        return memory >= data;
+    case 2:
+        return memory < data;
+    case 3:
+        return memory <= data;
+    case 4:
+        return memory == data;
+    default:
+        return memory != data;
+    }
+}
+
+static enum zr_soft_step zr_soft_mi_semaphore(struct zr_soft_batch *batch, const uint32_t *dw,
+                                              const struct zr_soft_command *command)
+{
+    unsigned op = dw[0] >> 12 & 7;
+    void    *cpu;
+
+    if (!(dw[0] & (1u << 15))) {
+        return zr_soft_hang(batch, "%s: waits for a signal, not by polling", command->name);
+    }
+    if (op > 5) {
+        return zr_soft_hang(batch, "%s: comparison %u is reserved", command->name, op);
+    }
+    if (zr_soft_held(batch)) {
+        return ZR_SOFT_BUSY;
+    }
+    cpu = zr_soft_word(batch, command->name, dw + 2, 4);
+    if (cpu == NULL) {
+        return ZR_SOFT_HANG;
+    }
+    if (!zr_soft_compare(op, __atomic_load_n((uint32_t *)cpu, __ATOMIC_SEQ_CST), dw[1])) {
+        batch->pc = batch->at;
+        return ZR_SOFT_BLOCKED;
+    }
+    if (batch->blocked_ns != 0) {
+        batch->blocked_ns = 0;
+        if (batch->req->ctx->dev->mbps != 0) {
+            batch->free_ns = zr_time_ns();
+        }
+    }
+    return ZR_SOFT_MORE;
+}
+
+static enum zr_soft_step zr_soft_mi_atomic(struct zr_soft_batch *batch, const uint32_t *dw,
+                                           const struct zr_soft_command *command)
+{
+    unsigned op = dw[0] >> 8 & 0xff, size = dw[0] >> 19 & 3;
+    bool     quad = op & 0x20, has_data = command->dwords == 11;
+    uint64_t operand = has_data ? dw[3] | (uint64_t)dw[4] << 32 : 0, delta;
+    void    *cpu;
+
+    if (has_data != ((dw[0] >> 18 & 1) != 0) || size != (quad ? 1u : 0u)) {
+        return zr_soft_hang(batch, "%s: length, inline data and data size do not agree (0x%08x)",
+                            command->name, dw[0]);
+    }
+    switch (op & ~0x20u) {
+    case 5:
+        delta = 1;
+        break;
+    case 6:
+        delta = UINT64_MAX;
+        break;
+    case 7:
+        if (!has_data) {
+            return zr_soft_hang(batch, "%s: ADD without inline data", command->name);
+        }
+        delta = operand;
+        break;
+    default:
+        return zr_soft_hang(batch, "%s: operation 0x%x is not known", command->name, op);
+    }
+    if (zr_soft_held(batch)) {
+        return ZR_SOFT_BUSY;
+    }
+    cpu = zr_soft_word(batch, command->name, dw + 1, quad ? 8 : 4);
+    if (cpu == NULL) {
+        return ZR_SOFT_HANG;
+    }
+    if (quad) {
+        __atomic_fetch_add((uint64_t *)cpu, delta, __ATOMIC_SEQ_CST);
+    } else {
+        __atomic_fetch_add((uint32_t *)cpu, (uint32_t)delta, __ATOMIC_SEQ_CST);
+    }
+    atomic_fetch_add(&batch->req->ctx->dev->stores, 1);
+    return ZR_SOFT_MORE;
+}
+
+/* A jump; one that goes back is a loop that waits for the CPU to change the batch. */
+static enum zr_soft_step zr_soft_mi_start(struct zr_soft_batch *batch, const uint32_t *dw,
+                                          const struct zr_soft_command *command)
+{
+    uint64_t target;
+
+    if (!zr_soft_address(batch->req->ctx->dev, dw[1], dw[2], &target)) {
+        return zr_soft_hang(batch, "%s: address 0x%08x%08x is not canonical", command->name,
+                            dw[2], dw[1]);
+    }
+    batch->pc = target;
+    return target <= batch->at ? ZR_SOFT_BLOCKED : ZR_SOFT_MORE;
+}
+
+#define ALL ZR_SOFT_GENS_ALL, ZR_SOFT_CLASSES_ALL
+
+/* Bits of dword 0 that select a form (length, data size, PPGTT) are in the mask; a bit for global
+ * GTT addresses is reserved: an unprivileged batch cannot use it. */
+static const struct zr_soft_command mi_commands[] = {
+    {"MI_NOOP", 0xff800000, 0x00000000, 1, ALL, zr_soft_mi_nop, {0}},
+    {"MI_ARB_CHECK", 0xff800000, 0x02800000, 1, ALL, zr_soft_mi_nop, {0x007ffefe}},
+    {"MI_BATCH_BUFFER_END", 0xff800000, 0x05000000, 1, ALL, zr_soft_mi_end, {0x007fffff}},
+    {"MI_MEM_FENCE", 0xff800000, 0x04800000, 1, ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASSES_ALL,
+     zr_soft_mi_nop, {0x007ffffc}},
+    {"MI_STORE_DATA_IMM", 0xffa000ff, 0x10000002, 4, ALL, zr_soft_mi_store_data,
+     {0x005ffb00, 0x3}},
+    {"MI_STORE_DATA_IMM qword", 0xffa000ff, 0x10200003, 5, ALL, zr_soft_mi_store_data,
+     {0x005ffb00, 0x7}},
+    {"MI_FLUSH_DW", 0xff80003f, 0x13000002, 4, ALL, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
+    {"MI_FLUSH_DW", 0xff80003f, 0x13000003, 5, ALL, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
+    {"MI_SEMAPHORE_WAIT", 0xff8000ff, 0x0e000002, 4, ALL, zr_soft_mi_semaphore,
+     {0x007f0f00, 0, 0x3}},
+    {"MI_SEMAPHORE_WAIT", 0xff8000ff, 0x0e000003, 5, ALL, zr_soft_mi_semaphore,
+     {0x007f0f00, 0, 0x3}},
+    {"MI_ATOMIC", 0xff8000ff, 0x17800001, 3, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
+    {"MI_ATOMIC", 0xff8000ff, 0x17800009, 11, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
+    {"MI_BATCH_BUFFER_START", 0xff8001ff, 0x18800101, 3, ALL, zr_soft_mi_start,
+     {0x007ffe00, 0x3}},
+};
+
+/* ---- fetch and check ---- */
+
+static const struct zr_soft_command *zr_soft_find(const struct zr_soft_command *commands,
+                                                  unsigned count, const struct zr_soft_batch *batch,
+                                                  uint32_t dw0,
+                                                  const struct zr_soft_command **near_p)
+{
+    unsigned gens    = ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen), i;
+    unsigned classes = 1u << batch->engine->id.class;
+    uint32_t opcode  = (dw0 >> 29) == 2 ? ZR_SOFT_2D_OPCODE : ZR_SOFT_MI_OPCODE;
+
+    for (i = 0; i < count; i++) {
+        if ((commands[i].gens & gens) && (commands[i].classes & classes) &&
+            (dw0 & commands[i].mask) == commands[i].value) {
+            return &commands[i];
+        }
+        if (((dw0 ^ commands[i].value) & opcode) == 0 &&
+            (*near_p == NULL || (commands[i].gens & commands[i].classes & gens))) {
+            *near_p = &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static enum zr_soft_step zr_soft_unknown(struct zr_soft_batch *batch, uint32_t dw0,
+                                         const struct zr_soft_command *near)
+{
+    if (near == NULL) {
+        return zr_soft_hang(batch, "unknown command 0x%08x", dw0);
+    }
+    if (!(near->gens & ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen)) ||
+        !(near->classes & (1u << batch->engine->id.class))) {
+        return zr_soft_hang(batch, "%s (0x%08x): this engine does not have it", near->name, dw0);
+    }
+    return zr_soft_hang(batch, "%s: length or form of 0x%08x is not valid", near->name, dw0);
+}
+
+static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
+{
+    const struct zr_soft_command *command, *near = NULL;
+    uint64_t                      available = 0;
+    uint32_t                      dw[22];
+    const uint8_t                *cpu;
+    unsigned                      i;
+
+    batch->at = batch->pc;
+    cpu       = zr_soft_resolve(batch, ZR_SOFT_PORT_COMMAND, batch->pc, &available);
+    if (cpu == NULL || available < 4 || batch->pc % 4 != 0) {
+        return zr_soft_hang(batch, "no command at 0x%lx: batch without end, or not bound",
+                            (unsigned long)batch->pc);
+    }
+    dw[0] = __atomic_load_n((const uint32_t *)cpu, __ATOMIC_ACQUIRE);
+    command = (dw[0] >> 29) == 2
+                  ? zr_soft_find(zr_soft_blits, zr_soft_num_blits, batch, dw[0], &near)
+                  : zr_soft_find(mi_commands, ZR_ARRAY_SIZE(mi_commands), batch, dw[0], &near);
+    if (command == NULL) {
+        return zr_soft_unknown(batch, dw[0], near);
+    }
+    if (available < command->dwords * 4) {
+        return zr_soft_hang(batch, "%s: cut by the end of its object", command->name);
+    }
+    memcpy(dw + 1, cpu + 4, (command->dwords - 1) * 4);
+    for (i = 0; i < command->dwords; i++) {
+        if (dw[i] & command->reserved[i]) {
+            return zr_soft_hang(batch, "%s: dword %u is 0x%08x, bits 0x%08x must be zero",
+                                command->name, i, dw[i], dw[i] & command->reserved[i]);
+        }
+    }
+    batch->pc += command->dwords * 4;
+    return command->decode(batch, dw, command);
+}
+
+enum zr_soft_step zr_soft_batch_run(struct zr_soft_batch *batch, uint64_t *budget)
+{
+    enum zr_soft_step step;
+
+    for (;;) {
+        if (atomic_load_explicit(&batch->req->error, memory_order_relaxed) != 0) {
+            return ZR_SOFT_DONE;
+        }
+        if (batch->op.kind != ZR_SOFT_OP_NONE) {
+            step = zr_soft_op_run(batch, budget);
+            if (step != ZR_SOFT_DONE) {
+                return step;
+            }
+            batch->op.kind = ZR_SOFT_OP_NONE;
+        }
+        if (*budget == 0) {
+            return ZR_SOFT_MORE;
+        }
+        *budget -= ZR_MIN(*budget, (uint64_t)ZR_SOFT_COMMAND_COST);
+        step = zr_soft_command_run(batch);
+        if (step != ZR_SOFT_MORE) {
+            return step;
+        }
+    }
+}

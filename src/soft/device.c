@@ -1,0 +1,404 @@
+/* A software device and its open files: creation, teardown, and the ioctl door. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "soft.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- ids ---- */
+
+int zr_soft_ids_add(struct zr_soft_ids *ids, unsigned first, void *object, uint32_t *id_p)
+{
+    unsigned i = ZR_MAX(first, ids->hint);
+    void   **grown;
+    unsigned size;
+
+    while (i < ids->size && ids->slot[i] != NULL) {
+        i++;
+    }
+    if (i >= ids->size) {
+        size  = ZR_MAX(16u, ids->size * 2);
+        grown = realloc(ids->slot, size * sizeof(*grown));
+        if (grown == NULL) {
+            return -ENOMEM;
+        }
+        memset(grown + ids->size, 0, (size - ids->size) * sizeof(*grown));
+        ids->slot = grown;
+        ids->size = size;
+    }
+    ids->slot[i] = object;
+    ids->hint    = i + 1;
+    *id_p        = i;
+    return 0;
+}
+
+void *zr_soft_ids_get(const struct zr_soft_ids *ids, uint64_t id)
+{
+    return id < ids->size ? ids->slot[id] : NULL;
+}
+
+void *zr_soft_ids_remove(struct zr_soft_ids *ids, uint64_t id)
+{
+    void *object = zr_soft_ids_get(ids, id);
+
+    if (object != NULL) {
+        ids->slot[id] = NULL;
+        ids->hint     = ZR_MIN(ids->hint, (unsigned)id);
+    }
+    return object;
+}
+
+/* ---- device ---- */
+
+int zr_soft_dev_create(const struct zr_soft_profile *profile, uint64_t mbps, unsigned threads,
+                       struct zr_soft_dev **dev_p)
+{
+    struct zr_soft_dev *dev = calloc(1, sizeof(*dev));
+    pthread_condattr_t  attr;
+    unsigned            i;
+
+    if (dev == NULL) {
+        return -ENOMEM;
+    }
+    dev->profile     = *profile;
+    dev->mbps        = mbps;
+    dev->max_threads = threads != 0 ? threads : (unsigned)ZR_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
+    dev->max_threads = ZR_MIN(dev->max_threads, 256u);
+    dev->thread      = calloc(dev->max_threads, sizeof(*dev->thread));
+    if (dev->thread == NULL) {
+        free(dev);
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&dev->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&dev->work, &attr);
+    pthread_cond_init(&dev->signal, &attr);
+    pthread_condattr_destroy(&attr);
+    TAILQ_INIT(&dev->pending);
+    TAILQ_INIT(&dev->runnable);
+    TAILQ_INIT(&dev->waiting);
+    for (i = 0; i < profile->num_engines; i++) {
+        dev->engine[i].id = profile->engine[i];
+    }
+    *dev_p = dev;
+    return 0;
+}
+
+void zr_soft_dev_destroy(struct zr_soft_dev *dev)
+{
+    zr_soft_threads_stop(dev);
+    pthread_cond_destroy(&dev->signal);
+    pthread_cond_destroy(&dev->work);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev->cookies.slot);
+    free(dev->thread);
+    free(dev);
+}
+
+struct zr_soft_engine *zr_soft_engine_find(struct zr_soft_dev *dev, unsigned class,
+                                           unsigned instance)
+{
+    unsigned i;
+
+    for (i = 0; i < dev->profile.num_engines; i++) {
+        if (dev->engine[i].id.class == class && dev->engine[i].id.instance == instance) {
+            return &dev->engine[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t zr_soft_timestamp(const struct zr_soft_dev *dev)
+{
+    return (uint64_t)((unsigned __int128)zr_time_ns() * dev->profile.timestamp_hz / 1000000000u);
+}
+
+/* ---- file ---- */
+
+static uint64_t zr_soft_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct   data[2];
+
+    if (syscall(SYS_capget, &header, data) != 0) {
+        return 0;
+    }
+    return data[0].effective | (uint64_t)data[1].effective << 32;
+}
+
+int zr_soft_file_open(struct zr_soft_dev *dev, struct zr_soft_file **file_p)
+{
+    struct zr_soft_file *file = calloc(1, sizeof(*file));
+    struct zr_soft_ctx  *ctx;
+    uint64_t             caps = zr_soft_capabilities();
+    uint32_t             id;
+    int                  ret = -ENOMEM;
+
+    if (file == NULL) {
+        return -ENOMEM;
+    }
+    file->dev     = dev;
+    file->admin   = caps >> CAP_SYS_ADMIN & 1;
+    file->nice    = caps >> CAP_SYS_NICE & 1;
+    file->perfmon = file->admin || (caps >> CAP_PERFMON & 1);
+    pthread_mutex_lock(&dev->lock);
+    file->vm = zr_soft_vm_new(file);
+    if (file->vm == NULL) {
+        goto err_file;
+    }
+    ctx = zr_soft_ctx_new(file);
+    if (ctx == NULL) {
+        goto err_vm;
+    }
+    ret = zr_soft_ids_add(&file->contexts, 0, ctx, &id);
+    if (ret != 0) {
+        goto err_ctx;
+    }
+    dev->files++;
+    pthread_mutex_unlock(&dev->lock);
+    *file_p = file;
+    return 0;
+
+err_ctx:
+    zr_soft_ctx_put(ctx);
+err_vm:
+    zr_soft_vm_put(file->vm);
+err_file:
+    pthread_mutex_unlock(&dev->lock);
+    free(file);
+    return ret;
+}
+
+void zr_soft_file_close(struct zr_soft_file *file)
+{
+    struct zr_soft_dev *dev = file->dev;
+    unsigned            i;
+
+    pthread_mutex_lock(&dev->lock);
+    for (i = 0; i < file->contexts.size; i++) {
+        if (file->contexts.slot[i] != NULL) {
+            struct zr_soft_ctx *ctx = file->contexts.slot[i];
+
+            ctx->file = NULL;
+            zr_soft_ctx_close(ctx);
+        }
+    }
+    /* Objects let go of their bindings through the VMs, so handles go first. */
+    for (i = 0; i < file->handles.size; i++) {
+        if (file->handles.slot[i] != NULL) {
+            zr_soft_bo_close_handle(file, file->handles.slot[i], i);
+        }
+    }
+    for (i = 0; i < file->vms.size; i++) {
+        if (file->vms.slot[i] != NULL) {
+            zr_soft_vm_put(file->vms.slot[i]);
+        }
+    }
+    zr_soft_vm_put(file->vm);
+    for (i = 0; i < file->syncobjs.size; i++) {
+        if (file->syncobjs.slot[i] != NULL) {
+            zr_soft_syncobj_put(file->syncobjs.slot[i]);
+        }
+    }
+    dev->files--;
+    pthread_mutex_unlock(&dev->lock);
+    free(file->handles.slot);
+    free(file->contexts.slot);
+    free(file->vms.slot);
+    free(file->syncobjs.slot);
+    free(file);
+}
+
+/* ---- user memory ---- */
+
+int zr_soft_copy_in(void *to, uint64_t from, size_t size)
+{
+    if (from < ZR_SOFT_PAGE) {
+        return -EFAULT;
+    }
+    memcpy(to, (const void *)(uintptr_t)from, size);
+    return 0;
+}
+
+int zr_soft_copy_out(uint64_t to, const void *from, size_t size)
+{
+    if (to < ZR_SOFT_PAGE) {
+        return -EFAULT;
+    }
+    memcpy((void *)(uintptr_t)to, from, size);
+    return 0;
+}
+
+int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg)
+{
+    struct i915_user_extension head;
+    unsigned                   links = 0, i;
+    int                        ret;
+
+    while (ext != 0) {
+        if (links++ > 512) {
+            return -E2BIG;
+        }
+        ret = zr_soft_copy_in(&head, ext, sizeof(head));
+        if (ret != 0) {
+            return ret;
+        }
+        if (head.flags != 0) {
+            return -EINVAL;
+        }
+        for (i = 0; i < ZR_ARRAY_SIZE(head.rsvd); i++) {
+            if (head.rsvd[i] != 0) {
+                return -EINVAL;
+            }
+        }
+        if (head.name >= count || fns[head.name] == NULL) {
+            return -EINVAL;
+        }
+        ret = fns[head.name](arg, ext);
+        if (ret != 0) {
+            return ret;
+        }
+        ext = head.next_extension;
+    }
+    return 0;
+}
+
+/* ---- ioctls of the DRM core that are too small for a file of their own ---- */
+
+static int zr_soft_string(char *to, __kernel_size_t *length, const char *text)
+{
+    size_t size = strlen(text);
+
+    if (to != NULL && *length != 0) {
+        memcpy(to, text, ZR_MIN(size, *length));
+    }
+    *length = size;
+    return 0;
+}
+
+static int zr_soft_version(struct zr_soft_file *file, void *data)
+{
+    struct drm_version *v = data;
+
+    v->version_major      = 1;
+    v->version_minor      = 6;
+    v->version_patchlevel = 0;
+    zr_soft_string(v->name, &v->name_len, "i915");
+    zr_soft_string(v->date, &v->date_len, "20230929");
+    return zr_soft_string(v->desc, &v->desc_len, "Intel Graphics");
+}
+
+static int zr_soft_get_cap(struct zr_soft_file *file, void *data)
+{
+    struct drm_get_cap *cap = data;
+
+    cap->value = 0;
+    switch (cap->capability) {
+    case DRM_CAP_TIMESTAMP_MONOTONIC:
+    case DRM_CAP_SYNCOBJ:
+        cap->value = 1;
+        return 0;
+    case DRM_CAP_PRIME:
+        cap->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
+        return 0;
+    case DRM_CAP_SYNCOBJ_TIMELINE:
+        return 0;
+    default:
+        return -EOPNOTSUPP; /* a render-only device has no mode setting capabilities */
+    }
+}
+
+static int zr_soft_unsupported(struct zr_soft_file *file, void *data)
+{
+    return -EOPNOTSUPP;
+}
+
+static int zr_soft_no_device(struct zr_soft_file *file, void *data)
+{
+    return -ENODEV;
+}
+
+struct zr_soft_ioctl {
+    unsigned size; /* of the kernel's argument; 0: no such request */
+    int (*handler)(struct zr_soft_file *file, void *data);
+};
+
+#define I915(name) [DRM_COMMAND_BASE + DRM_I915_##name]
+
+static const struct zr_soft_ioctl ioctls[256] = {
+    [0x00]                    = {sizeof(struct drm_version), zr_soft_version},
+    [0x09]                    = {sizeof(struct drm_gem_close), zr_soft_gem_close},
+    [0x0c]                    = {sizeof(struct drm_get_cap), zr_soft_get_cap},
+    [0x2d]                    = {sizeof(struct drm_prime_handle), zr_soft_prime_to_fd},
+    [0x2e]                    = {sizeof(struct drm_prime_handle), zr_soft_prime_to_handle},
+    [0xbf]                    = {sizeof(struct drm_syncobj_create), zr_soft_syncobj_create},
+    [0xc0]                    = {sizeof(struct drm_syncobj_destroy), zr_soft_syncobj_destroy},
+    [0xc3]                    = {sizeof(struct drm_syncobj_wait), zr_soft_syncobj_wait},
+    [0xc4]                    = {sizeof(struct drm_syncobj_array), zr_soft_syncobj_reset},
+    [0xc5]                    = {sizeof(struct drm_syncobj_array), zr_soft_syncobj_signal},
+    [0xca]                    = {sizeof(struct drm_syncobj_timeline_wait), zr_soft_unsupported},
+    [0xcb]                    = {sizeof(struct drm_syncobj_timeline_array), zr_soft_unsupported},
+    [0xcc]                    = {sizeof(struct drm_syncobj_transfer), zr_soft_unsupported},
+    [0xcd]                    = {sizeof(struct drm_syncobj_timeline_array), zr_soft_unsupported},
+    I915(GETPARAM)            = {sizeof(struct drm_i915_getparam), zr_soft_getparam},
+    I915(GEM_CREATE)          = {sizeof(struct drm_i915_gem_create), zr_soft_gem_create},
+    I915(GEM_CREATE_EXT)      = {sizeof(struct drm_i915_gem_create_ext), zr_soft_gem_create_ext},
+    I915(GEM_MMAP)            = {sizeof(struct drm_i915_gem_mmap), zr_soft_unsupported},
+    I915(GEM_MMAP_GTT)        = {sizeof(struct drm_i915_gem_mmap_offset), zr_soft_gem_mmap_offset},
+    I915(GEM_PREAD)           = {sizeof(struct drm_i915_gem_pread), zr_soft_unsupported},
+    I915(GEM_PWRITE)          = {sizeof(struct drm_i915_gem_pwrite), zr_soft_unsupported},
+    I915(GEM_SET_DOMAIN)      = {sizeof(struct drm_i915_gem_set_domain), zr_soft_no_device},
+    I915(GEM_SET_CACHING)     = {sizeof(struct drm_i915_gem_caching), zr_soft_no_device},
+    I915(GEM_GET_CACHING)     = {sizeof(struct drm_i915_gem_caching), zr_soft_no_device},
+    I915(GEM_BUSY)            = {sizeof(struct drm_i915_gem_busy), zr_soft_gem_busy},
+    I915(GEM_WAIT)            = {sizeof(struct drm_i915_gem_wait), zr_soft_gem_wait},
+    I915(GEM_USERPTR)         = {sizeof(struct drm_i915_gem_userptr), zr_soft_gem_userptr},
+    I915(GEM_EXECBUFFER2)     = {sizeof(struct drm_i915_gem_execbuffer2), zr_soft_execbuffer2},
+    I915(GEM_CONTEXT_CREATE)  = {sizeof(struct drm_i915_gem_context_create_ext),
+                                 zr_soft_context_create},
+    I915(GEM_CONTEXT_DESTROY) = {sizeof(struct drm_i915_gem_context_destroy),
+                                 zr_soft_context_destroy},
+    I915(GEM_CONTEXT_GETPARAM) = {sizeof(struct drm_i915_gem_context_param),
+                                  zr_soft_context_getparam},
+    I915(GEM_CONTEXT_SETPARAM) = {sizeof(struct drm_i915_gem_context_param),
+                                  zr_soft_context_setparam},
+    I915(GET_RESET_STATS)     = {sizeof(struct drm_i915_reset_stats), zr_soft_reset_stats},
+    I915(GEM_VM_CREATE)       = {sizeof(struct drm_i915_gem_vm_control), zr_soft_vm_create},
+    I915(GEM_VM_DESTROY)      = {sizeof(struct drm_i915_gem_vm_control), zr_soft_vm_destroy},
+    I915(QUERY)               = {sizeof(struct drm_i915_query), zr_soft_query},
+};
+
+int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg)
+{
+    const struct zr_soft_ioctl *entry = &ioctls[_IOC_NR(request)];
+    uint64_t                    data[16] = {0};
+    size_t                      size     = _IOC_SIZE(request);
+    int                         ret;
+
+    if (_IOC_TYPE(request) != DRM_IOCTL_BASE) {
+        return -ENOTTY;
+    }
+    if (entry->size == 0) {
+        return -EINVAL;
+    }
+    /* An older or newer client's struct is cut or filled up with zeros. */
+    size = ZR_MIN(size, (size_t)entry->size);
+    if (size != 0 && arg == NULL) {
+        return -EFAULT;
+    }
+    if (_IOC_DIR(request) & _IOC_WRITE) {
+        memcpy(data, arg, size);
+    }
+    pthread_mutex_lock(&file->dev->lock);
+    ret = entry->handler(file, data);
+    pthread_mutex_unlock(&file->dev->lock);
+    if (_IOC_DIR(request) & _IOC_READ) {
+        memcpy(arg, data, size);
+    }
+    return ret;
+}

@@ -1,0 +1,592 @@
+/* Buffer objects: memory of their own behind a sealed memfd, or the caller's pages; handles, mmap
+ * offsets, waiting. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define ZR_SOFT_FD_FLOOR     1024 /* objects' fds live above: low ones belong to the host */
+#define ZR_SOFT_COOKIE_SHIFT 44   /* an mmap offset is cookie id and offset in the object */
+
+uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo)
+{
+    if (!bo->lmem) {
+        return ZR_SOFT_PAGE;
+    }
+    return bo->dev->profile.backports ? 2 * ZR_MIB : 64 * ZR_KIB;
+}
+
+/* ---- life ---- */
+
+static uint64_t *zr_soft_bo_account(struct zr_soft_bo *bo)
+{
+    return bo->lmem ? &bo->dev->lmem_used : &bo->dev->smem_used;
+}
+
+static struct zr_soft_bo **zr_soft_bucket(struct zr_soft_dev *dev, ino_t inode)
+{
+    return &dev->bo_by_inode[inode % ZR_SOFT_BO_BUCKETS];
+}
+
+struct zr_soft_bo *zr_soft_bo_get(struct zr_soft_bo *bo)
+{
+    bo->refs++;
+    return bo;
+}
+
+static void zr_soft_bo_destroy(struct zr_soft_bo *bo)
+{
+    struct zr_soft_bo **link;
+    void               *cpu = atomic_load(&bo->cpu);
+    unsigned            i;
+
+    if (bo->fd >= 0) {
+        for (link = zr_soft_bucket(bo->dev, bo->st_ino); *link != bo; link = &(*link)->next_inode) {
+        }
+        *link = bo->next_inode;
+        if (cpu != NULL) {
+            munmap(cpu, bo->size);
+        }
+        close(bo->fd);
+        if (!bo->imported) {
+            *zr_soft_bo_account(bo) -= bo->size;
+        }
+    }
+    if (bo->cookie != 0) {
+        zr_soft_ids_remove(&bo->dev->cookies, bo->cookie);
+    }
+    zr_soft_fence_put(bo->write);
+    for (i = 0; i < bo->num_reads; i++) {
+        zr_soft_fence_put(bo->reads[i]);
+    }
+    free(bo->reads);
+    free(bo);
+}
+
+void zr_soft_bo_put(struct zr_soft_bo *bo)
+{
+    if (--bo->refs == 0) {
+        zr_soft_bo_destroy(bo);
+    }
+}
+
+int zr_soft_fd_move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, ZR_SOFT_FD_FLOOR);
+
+    if (high < 0) {
+        return fd; /* the limit leaves no room up there */
+    }
+    close(fd);
+    return high;
+}
+
+int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p)
+{
+    struct zr_soft_bo *bo;
+    struct stat        st;
+
+    if (fstat(fd, &st) != 0) {
+        return -errno;
+    }
+    bo = calloc(1, sizeof(*bo));
+    if (bo == NULL) {
+        return -ENOMEM;
+    }
+    bo->dev        = dev;
+    bo->refs       = 1;
+    bo->size       = size;
+    bo->fd         = fd;
+    bo->st_dev     = st.st_dev;
+    bo->st_ino     = st.st_ino;
+    bo->next_inode = *zr_soft_bucket(dev, bo->st_ino);
+    *zr_soft_bucket(dev, bo->st_ino) = bo;
+    *bo_p                            = bo;
+    return 0;
+}
+
+/* A memfd that no holder of it can cut, grow or seal further: an object keeps its size. */
+static int zr_soft_memory(uint64_t size)
+{
+    int fd = memfd_create("i915", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int ret;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (ftruncate(fd, size) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        ret = -errno;
+        close(fd);
+        return ret == -EFBIG ? -E2BIG : ret;
+    }
+    return zr_soft_fd_move_up(fd);
+}
+
+static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lmem, bool smem,
+                             struct zr_soft_bo **bo_p)
+{
+    struct zr_soft_dev *dev   = file->dev;
+    uint64_t            total = lmem ? dev->profile.lmem : dev->profile.smem;
+    uint64_t            used  = lmem ? dev->lmem_used : dev->smem_used;
+    uint64_t            page  = lmem ? 64 * ZR_KIB : ZR_SOFT_PAGE, size;
+    int                 fd, ret;
+
+    if (wanted == 0) {
+        return -EINVAL;
+    }
+    size = ZR_ALIGN_UP(wanted, page);
+    if (size < wanted || size > INT64_MAX || size / ZR_SOFT_PAGE > INT32_MAX || size > total) {
+        return -E2BIG;
+    }
+    /* The kernel would find out at first use; here nothing can be moved out of the way then. */
+    if (size > total - ZR_MIN(used, total)) {
+        return -ENOMEM;
+    }
+    fd = zr_soft_memory(size);
+    if (fd < 0) {
+        return fd;
+    }
+    ret = zr_soft_bo_from_fd(dev, fd, size, bo_p);
+    if (ret != 0) {
+        close(fd);
+        return ret;
+    }
+    (*bo_p)->lmem = lmem;
+    (*bo_p)->smem = smem;
+    *zr_soft_bo_account(*bo_p) += size;
+    return 0;
+}
+
+void *zr_soft_bo_cpu(struct zr_soft_bo *bo)
+{
+    void *cpu = atomic_load_explicit(&bo->cpu, memory_order_acquire);
+    void *expected;
+
+    if (cpu != NULL) {
+        return cpu;
+    }
+    cpu = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd, 0);
+    if (cpu == MAP_FAILED) {
+        return NULL;
+    }
+    expected = NULL;
+    if (!atomic_compare_exchange_strong(&bo->cpu, &expected, cpu)) {
+        munmap(cpu, bo->size); /* another engine was first */
+        cpu = expected;
+    }
+    return cpu;
+}
+
+/* ---- handles ---- */
+
+struct zr_soft_bo *zr_soft_bo_find(const struct zr_soft_file *file, uint32_t handle)
+{
+    return zr_soft_ids_get(&file->handles, handle);
+}
+
+int zr_soft_bo_add_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t *handle_p)
+{
+    struct zr_soft_handle *entry = malloc(sizeof(*entry));
+    int                    ret   = -ENOMEM;
+
+    if (entry != NULL) {
+        ret = zr_soft_ids_add(&file->handles, 1, bo, &entry->handle);
+    }
+    if (ret != 0) {
+        free(entry);
+        zr_soft_bo_put(bo);
+        return ret;
+    }
+    entry->file = file;
+    entry->next = bo->handles;
+    bo->handles = entry;
+    *handle_p   = entry->handle;
+    return 0;
+}
+
+void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t handle)
+{
+    struct zr_soft_handle **link = &bo->handles, *gone;
+    struct zr_soft_bind    *bind, *next;
+    bool                    more = false;
+
+    zr_soft_ids_remove(&file->handles, handle);
+    while (*link != NULL) {
+        if ((*link)->file == file && (*link)->handle == handle) {
+            gone  = *link;
+            *link = gone->next;
+            free(gone);
+            continue;
+        }
+        more |= (*link)->file == file;
+        link = &(*link)->next;
+    }
+    /* A file that has no handle any more has the object bound nowhere. */
+    for (bind = bo->binds; !more && bind != NULL; bind = next) {
+        next = bind->next;
+        if (bind->vm->file == file) {
+            zr_soft_vm_unbind(bind->vm, bo);
+        }
+    }
+    zr_soft_bo_put(bo);
+}
+
+int zr_soft_gem_close(struct zr_soft_file *file, void *data)
+{
+    struct drm_gem_close *args = data;
+    struct zr_soft_bo    *bo   = zr_soft_bo_find(file, args->handle);
+
+    if (bo == NULL) {
+        return -EINVAL;
+    }
+    zr_soft_bo_close_handle(file, bo, args->handle);
+    return 0;
+}
+
+/* ---- creation ---- */
+
+int zr_soft_gem_create(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_create *args = data;
+    struct zr_soft_bo          *bo;
+    int                         ret;
+
+    ret = zr_soft_bo_create(file, args->size, false, true, &bo);
+    if (ret != 0) {
+        return ret;
+    }
+    args->size = bo->size;
+    return zr_soft_bo_add_handle(file, bo, &args->handle);
+}
+
+struct zr_soft_placements {
+    struct zr_soft_file *file;
+    unsigned             count;
+    bool                 lmem, smem;
+};
+
+static int zr_soft_ext_regions(void *arg, uint64_t ext)
+{
+    struct zr_soft_placements                    *placements = arg;
+    struct drm_i915_gem_create_ext_memory_regions regions;
+    struct drm_i915_gem_memory_class_instance     region;
+    bool                                         *seen;
+    uint32_t                                      i;
+    int                                           ret;
+
+    ret = zr_soft_copy_in(&regions, ext, sizeof(regions));
+    if (ret != 0) {
+        return ret;
+    }
+    if (regions.pad != 0 || regions.num_regions == 0 || placements->count != 0) {
+        return -EINVAL;
+    }
+    for (i = 0; i < regions.num_regions; i++) {
+        ret = zr_soft_copy_in(&region, regions.regions + i * sizeof(region), sizeof(region));
+        if (ret != 0) {
+            return ret;
+        }
+        if (region.memory_class == I915_MEMORY_CLASS_SYSTEM) {
+            seen = &placements->smem;
+        } else if (region.memory_class == I915_MEMORY_CLASS_DEVICE &&
+                   placements->file->dev->profile.lmem != 0) {
+            seen = &placements->lmem;
+        } else {
+            return -EINVAL;
+        }
+        if (region.memory_instance != 0 || *seen) {
+            return -EINVAL;
+        }
+        *seen = true;
+        placements->count++;
+    }
+    return 0;
+}
+
+static int zr_soft_ext_protected(void *arg, uint64_t ext)
+{
+    struct drm_i915_gem_create_ext_protected_content content;
+    int ret = zr_soft_copy_in(&content, ext, sizeof(content));
+
+    if (ret != 0) {
+        return ret;
+    }
+    return content.flags != 0 ? -EINVAL : -ENODEV;
+}
+
+int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data)
+{
+    static const zr_soft_ext_fn fns[] = {
+        [I915_GEM_CREATE_EXT_MEMORY_REGIONS]    = zr_soft_ext_regions,
+        [I915_GEM_CREATE_EXT_PROTECTED_CONTENT] = zr_soft_ext_protected,
+    };
+    struct drm_i915_gem_create_ext *args       = data;
+    struct zr_soft_placements       placements = {.file = file};
+    struct zr_soft_bo              *bo;
+    int                             ret;
+
+    if (args->flags & ~I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS) {
+        return -EINVAL;
+    }
+    ret = zr_soft_extensions(args->extensions, fns, ZR_ARRAY_SIZE(fns), &placements);
+    if (ret != 0) {
+        return ret;
+    }
+    if (placements.count == 0) {
+        placements.smem  = true;
+        placements.count = 1;
+    }
+    if ((args->flags & I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS) &&
+        (placements.count < 2 || !placements.smem)) {
+        return -EINVAL;
+    }
+    ret = zr_soft_bo_create(file, args->size, placements.lmem, placements.smem, &bo);
+    if (ret != 0) {
+        return ret;
+    }
+    args->size = bo->size;
+    return zr_soft_bo_add_handle(file, bo, &args->handle);
+}
+
+/* ---- the caller's own pages ---- */
+
+/* As get_user_pages would find them. A byte at each end each time; all of them once, which also
+ * brings them in. */
+int zr_soft_bo_check_user(struct zr_soft_bo *bo)
+{
+    char         bytes[2], *base = bo->user;
+    struct iovec to = {bytes, 2}, from[2] = {{base, 1}, {base + bo->size - 1, 1}};
+
+    if (!bo->user_checked && !bo->read_only) {
+        if (madvise(base, bo->size, MADV_POPULATE_WRITE) == 0) {
+            bo->user_checked = true;
+        } else if (errno != EINVAL) { /* EINVAL: a kernel before 5.14 */
+            return -EFAULT;
+        }
+    }
+    if (process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2) {
+        return 0;
+    }
+    return errno == ENOSYS || errno == EPERM ? 0 : -EFAULT;
+}
+
+int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_userptr *args = data;
+    struct zr_soft_bo           *bo;
+    int                          ret;
+
+    if (args->flags &
+        ~(I915_USERPTR_READ_ONLY | I915_USERPTR_UNSYNCHRONIZED | I915_USERPTR_PROBE)) {
+        return -EINVAL;
+    }
+    if (args->user_size / ZR_SOFT_PAGE > INT32_MAX) {
+        return -E2BIG;
+    }
+    if (args->user_size == 0 || ((args->user_ptr | args->user_size) & (ZR_SOFT_PAGE - 1))) {
+        return -EINVAL;
+    }
+    if (args->user_ptr + args->user_size < args->user_ptr || args->user_ptr == 0 ||
+        args->user_ptr + args->user_size > UINT64_C(1) << 47) {
+        return -EFAULT;
+    }
+    if (args->flags & I915_USERPTR_UNSYNCHRONIZED) {
+        return -ENODEV;
+    }
+    bo = calloc(1, sizeof(*bo));
+    if (bo == NULL) {
+        return -ENOMEM;
+    }
+    bo->dev       = file->dev;
+    bo->refs      = 1;
+    bo->size      = args->user_size;
+    bo->smem      = true;
+    bo->fd        = -1;
+    bo->user      = (void *)(uintptr_t)args->user_ptr;
+    bo->read_only = args->flags & I915_USERPTR_READ_ONLY;
+    atomic_store(&bo->cpu, bo->user);
+    if (args->flags & I915_USERPTR_PROBE) {
+        ret = zr_soft_bo_check_user(bo);
+        if (ret != 0) {
+            zr_soft_bo_put(bo);
+            return ret;
+        }
+    }
+    return zr_soft_bo_add_handle(file, bo, &args->handle);
+}
+
+/* ---- mmap ---- */
+
+int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_mmap_offset *args     = data;
+    bool                             discrete = file->dev->profile.lmem != 0;
+    struct zr_soft_bo               *bo;
+    int                              ret;
+
+    if (args->extensions != 0) {
+        return -EINVAL;
+    }
+    switch (args->flags) {
+    case I915_MMAP_OFFSET_GTT:
+    case I915_MMAP_OFFSET_WC:
+    case I915_MMAP_OFFSET_WB:
+    case I915_MMAP_OFFSET_UC:
+    case I915_MMAP_OFFSET_FIXED:
+        break;
+    default:
+        return -EINVAL;
+    }
+    if (args->flags == I915_MMAP_OFFSET_GTT && discrete) {
+        return -ENODEV; /* no aperture */
+    }
+    bo = zr_soft_bo_find(file, args->handle);
+    if (bo == NULL) {
+        return -ENOENT;
+    }
+    if (bo->fd < 0 || discrete != (args->flags == I915_MMAP_OFFSET_FIXED)) {
+        return -ENODEV;
+    }
+    if (bo->cookie == 0) {
+        ret = zr_soft_ids_add(&file->dev->cookies, 1, bo, &bo->cookie);
+        if (ret != 0) {
+            return ret;
+        }
+    }
+    args->offset = (uint64_t)bo->cookie << ZR_SOFT_COOKIE_SHIFT;
+    return 0;
+}
+
+void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
+                        uint64_t offset)
+{
+    struct zr_soft_dev    *dev = file->dev;
+    struct zr_soft_bo     *bo;
+    struct zr_soft_handle *handle;
+    uint64_t               inside = offset & ((UINT64_C(1) << ZR_SOFT_COOKIE_SHIFT) - 1);
+    void                  *result = MAP_FAILED;
+
+    pthread_mutex_lock(&dev->lock);
+    bo = zr_soft_ids_get(&dev->cookies, offset >> ZR_SOFT_COOKIE_SHIFT);
+    if (bo == NULL || inside > bo->size || length > bo->size - inside || !(flags & MAP_SHARED)) {
+        errno = EINVAL;
+        goto out;
+    }
+    for (handle = bo->handles; handle != NULL && handle->file != file; handle = handle->next) {
+    }
+    if (handle == NULL) {
+        errno = EACCES;
+        goto out;
+    }
+    result = mmap(addr, length, prot, flags, bo->fd, (off_t)inside);
+out:
+    pthread_mutex_unlock(&dev->lock);
+    return result;
+}
+
+/* ---- who uses it ---- */
+
+void zr_soft_bo_add_fence(struct zr_soft_bo *bo, struct zr_soft_fence *fence, bool write)
+{
+    unsigned               i, kept = 0;
+    struct zr_soft_fence **grown;
+
+    if (write) {
+        zr_soft_fence_put(bo->write);
+        bo->write = zr_soft_fence_get(fence);
+    }
+    for (i = 0; i < bo->num_reads; i++) {
+        if (bo->reads[i]->status != 0 || bo->reads[i]->timeline == fence->timeline) {
+            zr_soft_fence_put(bo->reads[i]);
+        } else {
+            bo->reads[kept++] = bo->reads[i];
+        }
+    }
+    bo->num_reads = kept;
+    if (kept == bo->max_reads) {
+        grown = realloc(bo->reads, (kept + 4) * sizeof(*grown));
+        if (grown == NULL) {
+            return; /* the write fence or the ones before it still order it */
+        }
+        bo->reads     = grown;
+        bo->max_reads = kept + 4;
+    }
+    bo->reads[bo->num_reads++] = zr_soft_fence_get(fence);
+}
+
+static bool zr_soft_bo_idle(const struct zr_soft_bo *bo)
+{
+    unsigned i;
+
+    if (bo->write != NULL && bo->write->status == 0) {
+        return false;
+    }
+    for (i = 0; i < bo->num_reads; i++) {
+        if (bo->reads[i]->status == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int zr_soft_gem_wait(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_wait *args     = data;
+    uint64_t                  start    = zr_time_ns(), elapsed;
+    int64_t                   deadline = INT64_MAX;
+    struct zr_soft_bo        *bo;
+    int                       ret = 0;
+
+    if (args->flags != 0) {
+        return -EINVAL;
+    }
+    bo = zr_soft_bo_find(file, args->bo_handle);
+    if (bo == NULL) {
+        return -ENOENT;
+    }
+    if (args->timeout_ns >= 0 && args->timeout_ns < INT64_MAX - (int64_t)start) {
+        deadline = (int64_t)start + args->timeout_ns;
+    }
+    zr_soft_bo_get(bo);
+    while (ret == 0 && !zr_soft_bo_idle(bo)) {
+        ret = zr_soft_wait_signal(file->dev, deadline);
+    }
+    zr_soft_bo_put(bo);
+    if (args->timeout_ns > 0) {
+        elapsed          = zr_time_ns() - start;
+        args->timeout_ns = elapsed < (uint64_t)args->timeout_ns ? args->timeout_ns - elapsed : 0;
+        if (ret == -ETIME) {
+            args->timeout_ns = 0;
+        }
+    }
+    return ret;
+}
+
+int zr_soft_gem_busy(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_busy *args = data;
+    struct zr_soft_bo        *bo   = zr_soft_bo_find(file, args->handle);
+    unsigned                  i;
+
+    if (bo == NULL) {
+        return -ENOENT;
+    }
+    args->busy = 0;
+    if (bo->write != NULL && bo->write->status == 0) {
+        args->busy |= (bo->write->class + 1) | 0x10000u << bo->write->class;
+    }
+    for (i = 0; i < bo->num_reads; i++) {
+        if (bo->reads[i]->status == 0) {
+            args->busy |= 0x10000u << bo->reads[i]->class;
+        }
+    }
+    return 0;
+}

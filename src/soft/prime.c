@@ -1,0 +1,90 @@
+/* PRIME: a memfd stands for a dma-buf; its inode is the buffer's identity. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data)
+{
+    struct drm_prime_handle *args = data;
+    struct zr_soft_bo       *bo;
+    int                      fd;
+
+    if (args->flags & ~(DRM_CLOEXEC | DRM_RDWR)) {
+        return -EINVAL;
+    }
+    bo = zr_soft_bo_find(file, args->handle);
+    if (bo == NULL) {
+        return -ENOENT;
+    }
+    if (bo->fd < 0) {
+        return -EINVAL; /* userptr objects cannot be exported */
+    }
+    fd = fcntl(bo->fd, args->flags & DRM_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    args->fd = fd;
+    return 0;
+}
+
+/* Only an object's own memory can be taken in: anything else is not a dma-buf. */
+static int zr_soft_prime_check(int fd, struct stat *st)
+{
+    int seals;
+
+    if (fstat(fd, st) != 0) {
+        return -EBADF;
+    }
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || st->st_size <= 0) {
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
+{
+    struct drm_prime_handle *args = data;
+    struct zr_soft_dev      *dev  = file->dev;
+    struct zr_soft_handle   *handle;
+    struct zr_soft_bo       *bo;
+    struct stat              st;
+    int                      fd, ret;
+
+    ret = zr_soft_prime_check(args->fd, &st);
+    if (ret != 0) {
+        return ret;
+    }
+    for (bo = dev->bo_by_inode[st.st_ino % ZR_SOFT_BO_BUCKETS]; bo != NULL; bo = bo->next_inode) {
+        if (bo->st_ino != st.st_ino || bo->st_dev != st.st_dev) {
+            continue;
+        }
+        for (handle = bo->handles; handle != NULL; handle = handle->next) {
+            if (handle->file == file) {
+                args->handle = handle->handle;
+                return 0;
+            }
+        }
+        return zr_soft_bo_add_handle(file, zr_soft_bo_get(bo), &args->handle);
+    }
+    fd = fcntl(args->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    fd  = zr_soft_fd_move_up(fd);
+    ret = zr_soft_bo_from_fd(dev, fd, st.st_size, &bo);
+    if (ret != 0) {
+        close(fd);
+        return ret;
+    }
+    /* The exporter's placement is not known here; the stricter alignment is right for both. The
+     * memory is charged where it was made. */
+    bo->imported = true;
+    bo->lmem     = dev->profile.lmem != 0;
+    bo->smem     = true;
+    return zr_soft_bo_add_handle(file, bo, &args->handle);
+}

@@ -1,0 +1,414 @@
+/* The software i915: devices, files and what hangs on them. Explicit objects, no globals, so that
+ * a process or a server can host any number of them; soft_kif.c is the host in process.
+ *
+ * One lock per device, zr_soft_dev::lock, guards every field below but those that say otherwise.
+ * A batch's interpreter state belongs to the thread that took it off a queue, without the lock. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZR_SOFT_H
+#define ZR_SOFT_H
+
+#include <drm.h>
+#include <i915_drm.h>
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "util/util.h"
+
+#define ZR_SOFT_MAX_ENGINES 32
+#define ZR_SOFT_MAX_SLOTS   64      /* I915_EXEC_RING_MASK + 1 */
+#define ZR_SOFT_PAGE        4096u
+
+/* ---- profile.c: a GPU and a kernel, read from DIR/NAME.profile ---- */
+
+enum zr_soft_gen { ZR_SOFT_GEN12, ZR_SOFT_GEN125, ZR_SOFT_PVC };
+
+struct zr_soft_engine_id {
+    uint16_t class, instance, logical;
+};
+
+struct zr_soft_profile {
+    char             name[32];
+    uint32_t         device_id, revision;
+    enum zr_soft_gen gen;
+    bool             backports; /* rules of Intel's out-of-tree driver instead of upstream's */
+    bool             guc;       /* sets of a parallel slot have barriers; else execlists */
+    bool             llc;
+    uint64_t         lmem, smem; /* bytes; lmem 0: integrated part */
+    unsigned         gtt_bits;
+    uint64_t         timestamp_hz;
+    unsigned         num_engines; /* sorted by class and instance, as ENGINE_INFO lists them */
+    struct zr_soft_engine_id engine[ZR_SOFT_MAX_ENGINES];
+};
+
+/** @return 0, or -ENOENT / -EINVAL with file, line and cause said in the log and as last error */
+int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profile *profile);
+
+/* ---- device.c ---- */
+
+/* Small ids to pointers, lowest free id first, as the kernel's idr gives them. */
+struct zr_soft_ids {
+    void   **slot;
+    unsigned size, hint; /* no free id below hint */
+};
+
+int   zr_soft_ids_add(struct zr_soft_ids *ids, unsigned first, void *object, uint32_t *id_p);
+void *zr_soft_ids_get(const struct zr_soft_ids *ids, uint64_t id);
+void *zr_soft_ids_remove(struct zr_soft_ids *ids, uint64_t id);
+
+struct zr_soft_batch;
+TAILQ_HEAD(zr_soft_batch_list, zr_soft_batch);
+struct zr_soft_req;
+TAILQ_HEAD(zr_soft_req_list, zr_soft_req);
+
+struct zr_soft_engine {
+    struct zr_soft_engine_id id;
+    struct zr_soft_batch    *running; /* who has the engine; a set keeps it to the set's end */
+    uint64_t                 completed, busy_ns;
+};
+
+#define ZR_SOFT_BO_BUCKETS 4096
+
+struct zr_soft_dev {
+    struct zr_soft_profile profile; /* constant */
+    uint64_t               mbps;    /* rate model, 0: none; constant */
+    unsigned               max_threads;
+    pthread_mutex_t        lock;
+    pthread_cond_t         work;    /* run queue or waiting list changed */
+    pthread_cond_t         signal;  /* a fence signalled or a syncobj got one */
+
+    unsigned               files;
+    uint64_t               lmem_used, smem_used;
+    struct zr_soft_ids     cookies; /* mmap offsets: id -> object */
+    struct zr_soft_bo     *bo_by_inode[ZR_SOFT_BO_BUCKETS];
+    uint64_t               exec_count, timelines;
+    struct zr_soft_fence  *exported; /* fences that have a sync_file */
+
+    struct zr_soft_engine     engine[ZR_SOFT_MAX_ENGINES];
+    struct zr_soft_req_list   pending; /* submitted, not (wholly) on engines, oldest first */
+    struct zr_soft_batch_list runnable;
+    struct zr_soft_batch_list waiting; /* on an engine, to be looked at again at wake_ns */
+    atomic_ulong              stores;  /* memory writes that a waiting batch may wait for */
+    unsigned                  threads, idle, queued; /* queued: batches in runnable */
+    uint64_t                  timer_ns; /* when has_timer's thread wakes up */
+    bool                      stop, has_timer; /* one idle thread watches the waiting list */
+    pthread_t                *thread;
+};
+
+int  zr_soft_dev_create(const struct zr_soft_profile *profile, uint64_t mbps, unsigned threads,
+                        struct zr_soft_dev **dev_p);
+/* No file is open; batches still running are cancelled. */
+void zr_soft_dev_destroy(struct zr_soft_dev *dev);
+struct zr_soft_engine *zr_soft_engine_find(struct zr_soft_dev *dev, unsigned class,
+                                           unsigned instance);
+
+struct zr_soft_file {
+    struct zr_soft_dev *dev;
+    struct zr_soft_ids  handles, contexts, vms, syncobjs;
+    struct zr_soft_vm  *vm; /* of contexts that name none */
+    bool                perfmon, admin, nice; /* capabilities at open */
+    unsigned            ban_score;
+};
+
+int  zr_soft_file_open(struct zr_soft_dev *dev, struct zr_soft_file **file_p);
+void zr_soft_file_close(struct zr_soft_file *file);
+/* One DRM ioctl as the kernel's drm_ioctl does it. @return 0 or a negative errno */
+int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg);
+
+/* User memory of the ioctl's caller. 0 or -EFAULT. */
+int zr_soft_copy_in(void *to, uint64_t from, size_t size);
+int zr_soft_copy_out(uint64_t to, const void *from, size_t size);
+typedef int (*zr_soft_ext_fn)(void *arg, uint64_t ext);
+/* The chain of struct i915_user_extension at @a ext; @a fns by name, NULL: refused. */
+int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg);
+
+/* Handlers, called with the device lock held; data is the kernel's copy of the argument. */
+int zr_soft_getparam(struct zr_soft_file *file, void *data);
+int zr_soft_query(struct zr_soft_file *file, void *data);
+int zr_soft_gem_create(struct zr_soft_file *file, void *data);
+int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data);
+int zr_soft_gem_close(struct zr_soft_file *file, void *data);
+int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data);
+int zr_soft_gem_userptr(struct zr_soft_file *file, void *data);
+int zr_soft_gem_wait(struct zr_soft_file *file, void *data);
+int zr_soft_gem_busy(struct zr_soft_file *file, void *data);
+int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data);
+int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data);
+int zr_soft_vm_create(struct zr_soft_file *file, void *data);
+int zr_soft_vm_destroy(struct zr_soft_file *file, void *data);
+int zr_soft_context_create(struct zr_soft_file *file, void *data);
+int zr_soft_context_destroy(struct zr_soft_file *file, void *data);
+int zr_soft_context_getparam(struct zr_soft_file *file, void *data);
+int zr_soft_context_setparam(struct zr_soft_file *file, void *data);
+int zr_soft_reset_stats(struct zr_soft_file *file, void *data);
+int zr_soft_execbuffer2(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_create(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_destroy(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_wait(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_reset(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_signal(struct zr_soft_file *file, void *data);
+
+/* ---- fence.c ---- */
+
+struct zr_soft_fence {
+    unsigned              refs;
+    int                   status; /* 0: pending, 1: signalled, negative errno: signalled so */
+    uint64_t              timeline; /* a later fence of a timeline signals after earlier ones */
+    uint16_t              class;
+    int                   pipe; /* write end of its sync_file, -1: none */
+    ino_t                 inode;
+    struct zr_soft_fence *next; /* in zr_soft_dev::exported */
+};
+
+struct zr_soft_fence *zr_soft_fence_create(uint64_t timeline, uint16_t class);
+struct zr_soft_fence *zr_soft_fence_get(struct zr_soft_fence *fence);
+void zr_soft_fence_put(struct zr_soft_fence *fence);
+void zr_soft_fence_signal(struct zr_soft_dev *dev, struct zr_soft_fence *fence, int status);
+/* A pollable fd. 0 or -errno. */
+int zr_soft_fence_export(struct zr_soft_dev *dev, struct zr_soft_fence *fence, int *fd_p);
+/* The fence behind a sync_file; *fence_p NULL if it has signalled. 0 or -EINVAL. */
+int zr_soft_fence_import(struct zr_soft_dev *dev, int fd, struct zr_soft_fence **fence_p);
+
+struct zr_soft_syncobj {
+    unsigned              refs;
+    struct zr_soft_fence *fence;
+};
+void zr_soft_syncobj_set(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj,
+                         struct zr_soft_fence *fence);
+void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj);
+/* Wait on zr_soft_dev::signal until CLOCK_MONOTONIC @a deadline_ns (INT64_MAX: no limit).
+ * @return 0 or -ETIME */
+int zr_soft_wait_signal(struct zr_soft_dev *dev, int64_t deadline_ns);
+
+/* ---- gem.c: buffer objects, each with sealed memory of its own ---- */
+
+struct zr_soft_handle {
+    struct zr_soft_handle *next;
+    struct zr_soft_file   *file;
+    uint32_t               handle;
+};
+
+struct zr_soft_bind {
+    struct zr_soft_bind *next;
+    struct zr_soft_vm   *vm;
+    uint64_t             start; /* not canonical */
+};
+
+struct zr_soft_bo {
+    struct zr_soft_dev    *dev;
+    unsigned               refs;
+    uint64_t               size;
+    bool                   lmem, smem; /* where it may live; memory is charged to lmem if it can */
+    int                    fd;         /* memfd, -1: userptr */
+    dev_t                  st_dev;
+    ino_t                  st_ino;
+    struct zr_soft_bo     *next_inode;
+    void                  *user; /* userptr: the caller's pages */
+    bool                   user_checked, read_only, imported;
+    _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
+    uint32_t               cookie;
+    struct zr_soft_handle *handles;
+    struct zr_soft_bind   *binds;
+    uint64_t               exec; /* newest execbuf that pinned it */
+    struct zr_soft_fence  *write;
+    struct zr_soft_fence **reads;
+    unsigned               num_reads, max_reads;
+};
+
+struct zr_soft_bo *zr_soft_bo_get(struct zr_soft_bo *bo);
+void               zr_soft_bo_put(struct zr_soft_bo *bo);
+struct zr_soft_bo *zr_soft_bo_find(const struct zr_soft_file *file, uint32_t handle);
+/* Takes over the caller's reference. */
+int zr_soft_bo_add_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t *handle_p);
+void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t handle);
+/* Wrap a memfd the callee then owns. */
+int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
+int zr_soft_fd_move_up(int fd);
+/* CPU address of its first byte for an engine; NULL when it cannot be mapped. No lock needed. */
+void *zr_soft_bo_cpu(struct zr_soft_bo *bo);
+/* Are a userptr object's pages there? 0 or -EFAULT */
+int  zr_soft_bo_check_user(struct zr_soft_bo *bo);
+void zr_soft_bo_add_fence(struct zr_soft_bo *bo, struct zr_soft_fence *fence, bool write);
+/* @return MAP_FAILED with errno */
+void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
+                        uint64_t offset);
+/* Alignment of its GPU address. */
+uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo);
+
+/* ---- vm.c: which object is bound where. The table is copied when it changes while a request
+ * still runs on it, so that engines look addresses up without a lock. ---- */
+
+struct zr_soft_entry {
+    uint64_t           start, end;
+    struct zr_soft_bo *bo; /* a reference */
+};
+
+struct zr_soft_table {
+    unsigned             refs, count, capacity;
+    struct zr_soft_entry entry[];
+};
+
+struct zr_soft_vm {
+    struct zr_soft_dev   *dev;
+    const void           *file; /* whose; only compared */
+    unsigned              refs;
+    struct zr_soft_table *table;
+};
+
+struct zr_soft_vm *zr_soft_vm_new(struct zr_soft_file *file);
+struct zr_soft_vm *zr_soft_vm_get(struct zr_soft_vm *vm);
+void zr_soft_vm_put(struct zr_soft_vm *vm);
+struct zr_soft_bind *zr_soft_vm_find(const struct zr_soft_vm *vm, const struct zr_soft_bo *bo);
+/* Bind at @a start; what is in the way is evicted, unless this execbuf pinned it: -ENOSPC. */
+int  zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start);
+void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo);
+/* Lowest hole for @a size bytes below @a limit. 0 or -ENOSPC */
+int  zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignment,
+                     uint64_t limit, uint64_t *start_p);
+struct zr_soft_table *zr_soft_table_get(struct zr_soft_table *table);
+void zr_soft_table_put(struct zr_soft_table *table);
+
+/* ---- context.c ---- */
+
+struct zr_soft_slot {
+    bool                    valid;
+    uint16_t                class;
+    unsigned                width, siblings;
+    uint8_t                *engine; /* index in zr_soft_dev::engine, row * siblings + column */
+    uint64_t                timeline;
+    struct zr_soft_req_list reqs; /* not complete, oldest first */
+};
+
+struct zr_soft_ctx {
+    struct zr_soft_dev *dev;
+    unsigned            refs;
+    bool                user_engines, finalized, closed, banned;
+    bool                recoverable, bannable, persistent, no_error_capture;
+    int                 priority;
+    unsigned            guilty, innocent;
+    uint64_t            hang_ns[2];
+    struct zr_soft_file *file; /* NULL when the file is closed */
+    struct zr_soft_vm  *vm;
+    unsigned            num_slots;
+    struct zr_soft_slot slot[ZR_SOFT_MAX_SLOTS];
+};
+
+struct zr_soft_ctx *zr_soft_ctx_new(struct zr_soft_file *file);
+struct zr_soft_ctx *zr_soft_ctx_find(struct zr_soft_file *file, uint64_t id);
+void zr_soft_ctx_close(struct zr_soft_ctx *ctx);
+void zr_soft_ctx_put(struct zr_soft_ctx *ctx);
+/* A batch of it hung: count, and ban as the kernel does. */
+void zr_soft_ctx_blame(struct zr_soft_ctx *ctx);
+/* engines.c: SETPARAM(ENGINES) and its extensions. */
+int zr_soft_ctx_set_engines(struct zr_soft_file *file, struct zr_soft_ctx *ctx,
+                            const struct drm_i915_gem_context_param *param);
+int zr_soft_ctx_legacy_engines(struct zr_soft_ctx *ctx);
+
+/* ---- decode.c, blit.c: what the engines do ---- */
+
+enum zr_soft_op_kind { ZR_SOFT_OP_NONE, ZR_SOFT_OP_COPY, ZR_SOFT_OP_FILL };
+
+/* A copy or fill of rows; can be left and taken up at any byte. */
+struct zr_soft_op {
+    enum zr_soft_op_kind kind;
+    uint64_t             dst, src, dst_pitch, src_pitch;
+    uint64_t             width, rows; /* bytes, count */
+    uint64_t             row, column; /* done so far */
+    uint8_t              pattern[16];
+    unsigned             pattern_size;
+};
+
+enum zr_soft_step {
+    ZR_SOFT_DONE,    /* reached MI_BATCH_BUFFER_END */
+    ZR_SOFT_MORE,    /* budget used up */
+    ZR_SOFT_BLOCKED, /* waits for memory to change */
+    ZR_SOFT_BUSY,    /* the rate model holds it until free_ns */
+    ZR_SOFT_HANG,    /* reason says why */
+};
+
+enum zr_soft_batch_state { ZR_SOFT_PENDING, ZR_SOFT_RUNNING, ZR_SOFT_FINISHED };
+
+struct zr_soft_batch {
+    TAILQ_ENTRY(zr_soft_batch) link; /* runnable or waiting */
+    struct zr_soft_req      *req;
+    struct zr_soft_engine   *engine;
+    enum zr_soft_batch_state state;
+    unsigned                 row;
+    bool                     is_waiting, started, polling;
+    uint64_t                 wake_ns, blocked_ns; /* blocked_ns: since when, 0: not */
+    uint64_t                 started_ns, free_ns;
+    uint64_t                 start, pc, at; /* GPU addresses, not canonical; at: the command
+                                               that is being executed */
+    unsigned                 hit[3];    /* entries found last: commands, source, destination */
+    struct zr_soft_op        op;
+    char                     reason[160];
+};
+
+/** Run until an end of the batch or of @a budget (bytes moved, plus some for each command). */
+enum zr_soft_step zr_soft_batch_run(struct zr_soft_batch *batch, uint64_t *budget);
+/* Says why in batch->reason. @return ZR_SOFT_HANG */
+enum zr_soft_step zr_soft_hang(struct zr_soft_batch *batch, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+enum zr_soft_port { ZR_SOFT_PORT_COMMAND, ZR_SOFT_PORT_SRC, ZR_SOFT_PORT_DST };
+/** CPU address of a GPU address, with the bytes that follow in the same object.
+ * @return NULL: nothing is bound there */
+uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
+                         uint64_t *available_p);
+/* Is it canonical, or the same address without sign extension? Clears the extension. */
+bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
+                     uint64_t *address_p);
+struct zr_soft_command;
+/* Set batch->op from a 2D command. MORE: op is set. */
+enum zr_soft_step zr_soft_decode_2d(struct zr_soft_batch *batch, const uint32_t *dw,
+                                    const struct zr_soft_command *command);
+/* Advance batch->op. DONE: finished; MORE: budget; HANG. */
+enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget);
+
+/* The opcode table: one entry per form of a command, with the generations that have it. */
+struct zr_soft_command {
+    const char *name;
+    uint32_t    mask, value; /* of dword 0: opcode and length */
+    unsigned    dwords, gens, classes;
+    enum zr_soft_step (*decode)(struct zr_soft_batch *, const uint32_t *,
+                                const struct zr_soft_command *);
+    uint32_t    reserved[22]; /* bits that must be zero */
+};
+extern const struct zr_soft_command zr_soft_blits[];
+extern const unsigned               zr_soft_num_blits;
+
+#define ZR_SOFT_GENS_ALL    7u
+#define ZR_SOFT_GENS(gen)   (1u << (gen))
+#define ZR_SOFT_CLASSES_ALL 0xffu
+#define ZR_SOFT_CLASS_COPY  (1u << I915_ENGINE_CLASS_COPY)
+
+/* ---- sched.c: requests, engines, threads ---- */
+
+struct zr_soft_req {
+    TAILQ_ENTRY(zr_soft_req) link;      /* pending */
+    TAILQ_ENTRY(zr_soft_req) slot_link;
+    bool                   in_pending, run_inline;
+    struct zr_soft_ctx    *ctx;
+    struct zr_soft_slot   *slot;
+    struct zr_soft_table  *table;
+    struct zr_soft_fence  *fence;
+    struct zr_soft_fence **deps;
+    unsigned               num_deps, max_deps;
+    atomic_int             error; /* negative errno: stop */
+    unsigned               width, finished;
+    struct zr_soft_batch   batch[];
+};
+
+struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot *slot);
+int  zr_soft_req_await(struct zr_soft_req *req, struct zr_soft_fence *fence);
+void zr_soft_req_free(struct zr_soft_req *req);
+/* Hand over; small work is done before it returns. The lock is given up meanwhile. */
+void zr_soft_req_submit(struct zr_soft_req *req);
+/* Cancel what a context has in flight. */
+void zr_soft_ctx_kill(struct zr_soft_ctx *ctx);
+/* Start what can start. */
+void zr_soft_dispatch(struct zr_soft_dev *dev);
+void zr_soft_threads_stop(struct zr_soft_dev *dev);
+uint64_t zr_soft_timestamp(const struct zr_soft_dev *dev);
+
+#endif

@@ -1,0 +1,255 @@
+/* GPU address spaces: sorted tables of what is bound where, shared with running requests. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct zr_soft_table *zr_soft_table_new(unsigned capacity)
+{
+    struct zr_soft_table *table = malloc(sizeof(*table) + capacity * sizeof(table->entry[0]));
+
+    if (table != NULL) {
+        table->refs     = 1;
+        table->count    = 0;
+        table->capacity = capacity;
+    }
+    return table;
+}
+
+struct zr_soft_table *zr_soft_table_get(struct zr_soft_table *table)
+{
+    table->refs++;
+    return table;
+}
+
+void zr_soft_table_put(struct zr_soft_table *table)
+{
+    unsigned i;
+
+    if (--table->refs != 0) {
+        return;
+    }
+    for (i = 0; i < table->count; i++) {
+        zr_soft_bo_put(table->entry[i].bo);
+    }
+    free(table);
+}
+
+/* Make the VM's table its own, with room for one more entry. */
+static int zr_soft_vm_own_table(struct zr_soft_vm *vm)
+{
+    struct zr_soft_table *old = vm->table, *table;
+    unsigned              i;
+
+    if (old->refs == 1 && old->count < old->capacity) {
+        return 0;
+    }
+    table = zr_soft_table_new(ZR_MAX(16u, old->count * 2));
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    memcpy(table->entry, old->entry, old->count * sizeof(old->entry[0]));
+    table->count = old->count;
+    for (i = 0; i < table->count; i++) {
+        zr_soft_bo_get(table->entry[i].bo);
+    }
+    zr_soft_table_put(old);
+    vm->table = table;
+    return 0;
+}
+
+/* Index of the first entry that ends above @a start. */
+static unsigned zr_soft_table_search(const struct zr_soft_table *table, uint64_t start)
+{
+    unsigned low = 0, high = table->count;
+
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+
+        if (table->entry[middle].end <= start) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct zr_soft_vm *zr_soft_vm_new(struct zr_soft_file *file)
+{
+    struct zr_soft_vm *vm = calloc(1, sizeof(*vm));
+
+    if (vm == NULL) {
+        return NULL;
+    }
+    vm->dev   = file->dev;
+    vm->file  = file;
+    vm->refs  = 1;
+    vm->table = zr_soft_table_new(16);
+    if (vm->table == NULL) {
+        free(vm);
+        return NULL;
+    }
+    return vm;
+}
+
+struct zr_soft_vm *zr_soft_vm_get(struct zr_soft_vm *vm)
+{
+    vm->refs++;
+    return vm;
+}
+
+static void zr_soft_bind_remove(struct zr_soft_bo *bo, const struct zr_soft_vm *vm)
+{
+    struct zr_soft_bind **link, *bind;
+
+    for (link = &bo->binds; *link != NULL; link = &(*link)->next) {
+        if ((*link)->vm == vm) {
+            bind  = *link;
+            *link = bind->next;
+            free(bind);
+            return;
+        }
+    }
+}
+
+void zr_soft_vm_put(struct zr_soft_vm *vm)
+{
+    unsigned i;
+
+    if (--vm->refs != 0) {
+        return;
+    }
+    for (i = 0; i < vm->table->count; i++) {
+        zr_soft_bind_remove(vm->table->entry[i].bo, vm);
+    }
+    zr_soft_table_put(vm->table);
+    free(vm);
+}
+
+struct zr_soft_bind *zr_soft_vm_find(const struct zr_soft_vm *vm, const struct zr_soft_bo *bo)
+{
+    struct zr_soft_bind *bind;
+
+    for (bind = bo->binds; bind != NULL && bind->vm != vm; bind = bind->next) {
+    }
+    return bind;
+}
+
+void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo)
+{
+    struct zr_soft_bind  *bind = zr_soft_vm_find(vm, bo);
+    struct zr_soft_table *table;
+    unsigned              i;
+
+    if (bind == NULL || zr_soft_vm_own_table(vm) != 0) {
+        return; /* out of memory: the object stays bound a while longer */
+    }
+    table = vm->table;
+    i     = zr_soft_table_search(table, bind->start);
+    memmove(&table->entry[i], &table->entry[i + 1],
+            (table->count - i - 1) * sizeof(table->entry[0]));
+    table->count--;
+    zr_soft_bind_remove(bo, vm);
+    zr_soft_bo_put(bo);
+}
+
+int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start)
+{
+    struct zr_soft_table *table;
+    struct zr_soft_bind  *bind;
+    uint64_t              end = start + bo->size;
+    unsigned              i;
+    int                   ret;
+
+    for (;;) {
+        i = zr_soft_table_search(vm->table, start);
+        if (i == vm->table->count || vm->table->entry[i].start >= end) {
+            break;
+        }
+        if (vm->table->entry[i].bo->exec == vm->dev->exec_count) {
+            return -ENOSPC;
+        }
+        ret = zr_soft_vm_own_table(vm);
+        if (ret != 0) {
+            return ret;
+        }
+        zr_soft_vm_unbind(vm, vm->table->entry[i].bo);
+    }
+    ret = zr_soft_vm_own_table(vm);
+    if (ret != 0) {
+        return ret;
+    }
+    bind = malloc(sizeof(*bind));
+    if (bind == NULL) {
+        return -ENOMEM;
+    }
+    *bind     = (struct zr_soft_bind){bo->binds, vm, start};
+    bo->binds = bind;
+    table     = vm->table;
+    memmove(&table->entry[i + 1], &table->entry[i], (table->count - i) * sizeof(table->entry[0]));
+    table->entry[i] = (struct zr_soft_entry){start, end, zr_soft_bo_get(bo)};
+    table->count++;
+    return 0;
+}
+
+int zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignment,
+                    uint64_t limit, uint64_t *start_p)
+{
+    const struct zr_soft_table *table = vm->table;
+    uint64_t                    start = ZR_ALIGN_UP(2 * ZR_MIB, alignment);
+    unsigned                    i     = 0;
+
+    for (i = zr_soft_table_search(table, start); i <= table->count; i++) {
+        if (start > limit || size > limit - start) {
+            return -ENOSPC;
+        }
+        if (i == table->count || table->entry[i].start >= start + size) {
+            *start_p = start;
+            return 0;
+        }
+        start = ZR_ALIGN_UP(table->entry[i].end, alignment);
+    }
+    return -ENOSPC;
+}
+
+int zr_soft_vm_create(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_vm_control *args = data;
+    struct zr_soft_vm              *vm;
+    int                             ret;
+
+    if (args->flags != 0) {
+        return -EINVAL;
+    }
+    vm = zr_soft_vm_new(file);
+    if (vm == NULL) {
+        return -ENOMEM;
+    }
+    ret = zr_soft_extensions(args->extensions, NULL, 0, NULL);
+    if (ret == 0) {
+        ret = zr_soft_ids_add(&file->vms, 1, vm, &args->vm_id);
+    }
+    if (ret != 0) {
+        zr_soft_vm_put(vm);
+    }
+    return ret;
+}
+
+int zr_soft_vm_destroy(struct zr_soft_file *file, void *data)
+{
+    struct drm_i915_gem_vm_control *args = data;
+    struct zr_soft_vm              *vm;
+
+    if (args->flags != 0 || args->extensions != 0) {
+        return -EINVAL;
+    }
+    vm = zr_soft_ids_remove(&file->vms, args->vm_id);
+    if (vm == NULL) {
+        return -ENOENT;
+    }
+    zr_soft_vm_put(vm);
+    return 0;
+}
