@@ -90,7 +90,8 @@ static void check_late_source(void)
     free(want);
 }
 
-/* Host memory as the link between two copies of one stream: the second sees the first's bytes. */
+/* Host memory as the link between two copies of one stream: the second sees the first's bytes. The
+ * first is held back until both were appended. */
 static void check_host_between(void)
 {
     unsigned char *host = malloc(4096), want[512], got[512];
@@ -100,10 +101,12 @@ static void check_host_between(void)
         fill_pattern(want, sizeof(want), round);
         write_memory(memory, want, sizeof(want));
         memset(host, 0, 4096);
-        CHECK_OK(zeCommandListAppendMemoryCopy(async, host + 100, memory, sizeof(want), NULL, 0,
-                                               NULL));
+        CHECK_OK(zeEventHostReset(events[0]));
+        CHECK_OK(zeCommandListAppendMemoryCopy(async, host + 100, memory, sizeof(want), NULL, 1,
+                                               &events[0]));
         CHECK_OK(zeCommandListAppendMemoryCopy(async, memory + page, host + 100, sizeof(want),
                                                NULL, 0, NULL));
+        CHECK_OK(zeEventHostSignal(events[0]));
         CHECK_OK(zeCommandListHostSynchronize(async, UINT64_MAX));
         read_memory(got, memory + page, sizeof(got));
         CHECK_EQ(memcmp(got, want, sizeof(got)), 0);
