@@ -70,6 +70,8 @@ static int errno_of(ze_result_t result)
 
 /* ---- export side: what this process shares ---- */
 
+#define EXPORT_WHY 256 /* room for the reasons why something cannot be exported */
+
 struct export_data {
     struct zr_share share;
     uint64_t        id;
@@ -88,17 +90,17 @@ static int export_open(void *owner, const struct zr_rcache_request *request,
         return -ENOMEM;
     }
     (void)zr_ze_memory_type(ze, (void *)(uintptr_t)request->start, &export->allocation_id);
-    result = zr_share_export(ze, request->start, request->size, state.max_extent, &export->share);
+    result = zr_share_export(ze, request->start, request->size, state.max_extent, &export->share,
+                             (char *)request->arg, EXPORT_WHY);
     if (result != ZE_RESULT_SUCCESS) {
-        *(ze_result_t *)request->arg = result;
         free(export);
         return errno_of(result);
     }
-    export->id         = atomic_fetch_add(&state.next_export_id, 1);
-    region->data       = export;
-    region->identity   = (struct zr_rcache_identity){.id = export->id};
-    *start_p           = export->share.base;
-    *end_p             = export->share.base + export->share.size;
+    export->id       = atomic_fetch_add(&state.next_export_id, 1);
+    region->data     = export;
+    region->identity = (struct zr_rcache_identity){.id = export->id};
+    *start_p         = export->share.base;
+    *end_p           = ucs_max(*end_p, export->share.base + export->share.size);
     zr_ucs_debug("exported 0x%lx..0x%lx as %lu", (unsigned long)*start_p, (unsigned long)*end_p,
                  (unsigned long)export->id);
     return 0;
@@ -318,19 +320,17 @@ struct memh {
 /* @return NULL if the memory cannot be shared, which is said once. */
 static struct zr_rcache_region *export_get(void *address, size_t length)
 {
-    static atomic_flag       said    = ATOMIC_FLAG_INIT;
-    ze_result_t              result  = ZE_RESULT_ERROR_UNKNOWN;
-    struct zr_rcache_request request = {0, (uintptr_t)address, length, NULL, &result};
+    static atomic_flag       said            = ATOMIC_FLAG_INIT;
+    char                     why[EXPORT_WHY] = "";
+    struct zr_rcache_request request         = {0, (uintptr_t)address, length, NULL, why};
     struct zr_rcache_region *region;
 
     if (zr_rcache_get(state.exports, &request, &region) == 0) {
         return region;
     }
     if (!atomic_flag_test_and_set(&said)) {
-        zr_ucs_warn("%p..%p cannot be exported (0x%x %s): peers reach such memory through host "
-                    "memory",
-                    address, (char *)address + length, (unsigned)result,
-                    zr_ze_last_error(zr_ze_get()));
+        zr_ucs_warn("%p..%p cannot be exported (%s): peers reach such memory through host memory",
+                    address, (char *)address + length, why);
     }
     return NULL;
 }
@@ -393,7 +393,7 @@ ucs_status_t zr_md_mkey_pack(struct zr_uct_md *md, uct_mem_h memh_, void *addres
     if (memh->region != NULL) {
         const struct export_data *export = memh->region->data;
 
-        key.kind      = (uint8_t) export->share.kind;
+        key.kind      = (uint8_t)export->share.kind;
         key.export_id = export->id;
         key.base      = export->share.base;
         key.size      = export->share.size;

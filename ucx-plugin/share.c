@@ -3,7 +3,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* UCP registers up to this multiple, which may lie behind the end of an allocation. */
+#define UCP_ALIGNMENT 16
 
 #define MAX_NEIGHBOURS 64 /* looked at on each side; each costs two cheap queries */
 
@@ -131,7 +135,7 @@ static ze_result_t plain_export(const struct zr_ze *ze, uint64_t ptr, uint64_t s
     if (!address_range(ze, ptr, &base, &end)) {
         return ZE_RESULT_ERROR_ADDRESS_NOT_FOUND;
     }
-    if (end - ptr < size) {
+    if (size > end - ptr && size - (end - ptr) >= UCP_ALIGNMENT) {
         return ZE_RESULT_ERROR_INVALID_SIZE;
     }
     result = zeMemGetIpcHandle(ze->context, (void *)(uintptr_t)base, &handle);
@@ -150,9 +154,10 @@ static const struct zr_share_ops ways[] = {
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
 ze_result_t zr_share_export(const struct zr_ze *ze, uint64_t ptr, uint64_t size, uint64_t limit,
-                            struct zr_share *share)
+                            struct zr_share *share, char *why, size_t why_size)
 {
     ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+    size_t      used   = 0;
     unsigned    k;
 
     memset(share, 0, sizeof(*share));
@@ -164,6 +169,12 @@ ze_result_t zr_share_export(const struct zr_ze *ze, uint64_t ptr, uint64_t size,
         if (result == ZE_RESULT_SUCCESS) {
             share->kind = ways[k].kind;
             break;
+        }
+        if (used < why_size) {
+            used += snprintf(why + used, why_size - used, "%s%s: 0x%x %s", k > 0 ? "; " : "",
+                             ways[k].name, (unsigned)result,
+                             result == ZE_RESULT_ERROR_INVALID_SIZE ? "more than one allocation"
+                                                                    : zr_ze_last_error(ze));
         }
     }
     return result;

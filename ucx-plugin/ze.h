@@ -53,9 +53,10 @@ struct zr_share_ops {
 };
 
 /** Share [ptr, ptr+size), widened to what is mapped around it up to @a limit bytes.
+ * @param why  when no way works: each one tried and what it said
  * @return the last way's error if none works; share->kind is ZR_SHARE_NONE then. */
 ze_result_t zr_share_export(const struct zr_ze *ze, uint64_t ptr, uint64_t size, uint64_t limit,
-                            struct zr_share *share);
+                            struct zr_share *share, char *why, size_t why_size);
 /** The exporter's part; the handle is not used again. */
 void zr_share_release(const struct zr_ze *ze, const struct zr_share *share);
 /** @return the address of share->base here. */

@@ -73,7 +73,8 @@ static void zebuf_need_staging(size_t size)
     zebuf_ze.staging_size = size;
 }
 
-static void zebuf_map(struct zebuf *buf, size_t objects, size_t object_size)
+/* @param hint where it should be, NULL anywhere */
+static void zebuf_map(struct zebuf *buf, size_t objects, size_t object_size, const void *hint)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
                                    .flags = ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE,
@@ -85,13 +86,27 @@ static void zebuf_map(struct zebuf *buf, size_t objects, size_t object_size)
     buf->object_size = object_size;
     buf->size        = objects * object_size;
     zebuf_need_staging(buf->size);
-    ZE(zeVirtualMemReserve(zebuf_ze.context, NULL, buf->size, &ptr));
+    ZE(zeVirtualMemReserve(zebuf_ze.context, hint, buf->size, &ptr));
     buf->ptr = ptr;
     for (k = 0; k < objects; k++) {
         ZE(zePhysicalMemCreate(zebuf_ze.context, zebuf_ze.device, &desc, &buf->phys[k]));
         ZE(zeVirtualMemMap(zebuf_ze.context, buf->ptr + k * object_size, object_size,
                            buf->phys[k], 0, ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE));
     }
+}
+
+/* Another object behind the same addresses. */
+static inline void zebuf_replace(struct zebuf *buf, size_t k)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                   .flags = ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE,
+                                   .size  = buf->object_size};
+
+    ZE(zeVirtualMemUnmap(zebuf_ze.context, buf->ptr + k * buf->object_size, buf->object_size));
+    ZE(zePhysicalMemDestroy(zebuf_ze.context, buf->phys[k]));
+    ZE(zePhysicalMemCreate(zebuf_ze.context, zebuf_ze.device, &desc, &buf->phys[k]));
+    ZE(zeVirtualMemMap(zebuf_ze.context, buf->ptr + k * buf->object_size, buf->object_size,
+                       buf->phys[k], 0, ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE));
 }
 
 static void zebuf_unmap(struct zebuf *buf)

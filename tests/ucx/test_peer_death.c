@@ -1,0 +1,134 @@
+/* A peer is killed: what is started afterwards on its memory ends, with an error or, where the
+ * memory is open already, with the right bytes; never with a hang or a crash. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucppair.h"
+#include "zebuf.h"
+
+#define MIB (1u << 20)
+
+static const struct {
+    const char             *name;
+    int                     open_before; /* a first get has opened the peer's memory */
+    ucp_err_handling_mode_t mode;
+} cases[] = {
+    {"killed before its memory is opened", 0, UCP_ERR_HANDLING_MODE_PEER},
+    {"killed after its memory is opened", 1, UCP_ERR_HANDLING_MODE_PEER},
+    {"the same without error handling", 1, UCP_ERR_HANDLING_MODE_NONE},
+};
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+static unsigned current;
+
+/* Rank 1 says where its buffer is, then waits to be killed. */
+static void victim(struct zebuf *buf)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .address    = buf->ptr,
+                                   .length     = buf->size};
+    uint64_t             mine   = (uintptr_t)buf->ptr;
+    pid_t                pid    = getpid();
+    ucp_mem_h            memh;
+    void                *packed;
+    size_t               size;
+
+    UCS(ucp_mem_map(pair.context, &params, &memh));
+    UCS(ucp_rkey_pack(pair.context, memh, &packed, &size));
+    pair_write(&pid, sizeof(pid));
+    pair_write(&mine, sizeof(mine));
+    pair_write(&size, sizeof(size));
+    pair_write(packed, size);
+    for (;;) {
+        ucp_worker_progress(pair.worker);
+    }
+}
+
+static ucs_status_t get(struct zebuf *buf, uint64_t remote, ucp_rkey_h rkey)
+{
+    ucp_request_param_t param = {0};
+    ucs_status_t        status;
+
+    status = pair_wait(ucp_get_nbx(pair.ep, buf->ptr, buf->size, remote, rkey, &param));
+    return status;
+}
+
+static void survivor(struct zebuf *buf)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags        = UCP_EP_CLOSE_FLAG_FORCE};
+    ucp_rkey_h          rkey;
+    ucs_status_t        status;
+    uint64_t            remote;
+    pid_t               pid;
+    void               *packed;
+    size_t              size;
+    char                c;
+
+    pair_read(&pid, sizeof(pid));
+    pair_read(&remote, sizeof(remote));
+    pair_read(&size, sizeof(size));
+    packed = malloc(size);
+    pair_read(packed, size);
+    UCS(ucp_ep_rkey_unpack(pair.ep, packed, &rkey));
+    free(packed);
+    zebuf_fill(buf, 9);
+    if (cases[current].open_before) {
+        UCS(get(buf, remote, rkey));
+        zebuf_fill(buf, 9);
+    }
+    kill(pid, SIGKILL);
+    while (read(pair.fd, &c, 1) > 0) {
+    }
+    status = get(buf, remote, rkey);
+    if (status == UCS_OK) {
+        if (!cases[current].open_before || zebuf_check(buf, 0, buf->size, 0, 1, 9) != 0) {
+            fprintf(stderr, "%s: the get succeeded with wrong bytes\n", cases[current].name);
+            exit(1);
+        }
+    } else if (cases[current].open_before && cases[current].mode == UCP_ERR_HANDLING_MODE_NONE) {
+        fprintf(stderr, "%s: memory that is open was refused: %s\n", cases[current].name,
+                ucs_status_string(status));
+        exit(1);
+    }
+    ucp_rkey_destroy(rkey);
+    (void)pair_wait(ucp_ep_close_nbx(pair.ep, &param));
+    ucp_worker_destroy(pair.worker);
+    ucp_cleanup(pair.context);
+    zebuf_unmap(buf);
+}
+
+static void body(void)
+{
+    struct zebuf buf;
+
+    if (!zebuf_start()) {
+        fprintf(stderr, "no Level Zero device\n");
+        exit(77);
+    }
+    pair_start_ucx();
+    pair_connect(cases[current].mode);
+    zebuf_map(&buf, 4, MIB, NULL);
+    zebuf_fill(&buf, 1);
+    if (pair.rank == 1) {
+        victim(&buf);
+    } else {
+        survivor(&buf);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int      result = 0, ret;
+    unsigned k;
+
+    pair_enter(body, &current);
+    for (k = 0; k < CASES; k++) {
+        ret = pair_run(argv[0], k, 60);
+        if (ret == 77) {
+            return 77;
+        }
+        printf("%s: %s\n", ret == 0 ? "ok" : "not ok", cases[k].name);
+        result |= ret;
+    }
+    return result;
+}
