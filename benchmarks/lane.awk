@@ -41,7 +41,10 @@ function transports(config,    n, parts, i, name, names) {
     sub(/^\(\?\) */, "", what)
     if (table[process] == 2 && what !~ /rendezvous/)
         what = "rendezvous " what
-    lane = "lane: " transports(cell[3]) " (" what ")"
+    name = transports(cell[3])
+    if (name == "") # UCX leaves the field empty where several lanes work one after another
+        name = what ~ /frag host/ ? "staging in host memory" : "unnamed"
+    lane = "lane: " name " (" what ")"
     if (!seen[table[process], lane]++)
         found[table[process]] = found[table[process]] lane "\n"
 }
