@@ -185,6 +185,7 @@ ze_result_t zr_copyq_wait(struct zr_copyq *q, uint64_t seqno, uint64_t timeout_n
 {
     uint64_t    start  = zr_time_ns(), waited = 0;
     ze_result_t result = zr_copyq_query(q, seqno);
+    bool        idle;
 
     if (seqno > atomic_load(&q->last)) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "submission %llu has not been made",
@@ -196,9 +197,13 @@ ze_result_t zr_copyq_wait(struct zr_copyq *q, uint64_t seqno, uint64_t timeout_n
         } else {
             /* The context's wait is for its newest submission: in slices, because an older one
              * may be over long before. */
-            (void)zr_ctx_wait(q->ctx, zr_copyq_slice(waited, timeout_ns - waited));
+            idle = zr_ctx_wait(q->ctx, zr_copyq_slice(waited, timeout_ns - waited)) !=
+                   ZE_RESULT_NOT_READY;
             pthread_mutex_lock(&q->lock);
             zr_copyq_look(q, seqno);
+            if (idle && !zr_copyq_is_over(q, seqno)) {
+                (void)zr_copyq_look_for_loss(q);
+            }
             pthread_mutex_unlock(&q->lock);
         }
         result = zr_copyq_query(q, seqno);

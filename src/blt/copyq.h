@@ -44,8 +44,9 @@ ze_result_t zr_copyq_write_qword(struct zr_copyq *q, struct zr_bo *bo, uint64_t 
                                  uint64_t value);
 ze_result_t zr_copyq_write_timestamp(struct zr_copyq *q, struct zr_bo *bo, uint64_t offset);
 /** Submit what was added. @param seqno_p number to poll or wait for (grows by one per call).
- * @return SUCCESS; DEVICE_LOST, OUT_OF_*: nothing of it runs, the queue is usable or says
- * DEVICE_LOST again. */
+ * @return SUCCESS; DEVICE_LOST, OUT_OF_*: nothing of it runs (what was added before a barrier, a
+ * wait or a change between one engine and all may have), the queue is usable or says DEVICE_LOST
+ * again. */
 ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p);
 void zr_copyq_abort(struct zr_copyq *q);
 

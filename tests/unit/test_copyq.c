@@ -279,15 +279,22 @@ static void test_wait_write(void)
         OK(zr_copyq_write_timestamp(q, page.bo, 72));
         OK(zr_copyq_wait_word(q, page.bo, 0, round + 1,
                               round % 3 == 0 ? ZR_WAIT_EQUAL : ZR_WAIT_GREATER_EQUAL));
-        copy(&sys_b, round, &dev_a, 100 * round, length);
+        copy(&sys_b, round, &sys_a, 100 * round, length);
         OK(zr_copyq_barrier(q));
-        copy(&dev_b, round, &sys_b, round, length);
+        /* Halves change places: each engine reads what another has written. */
+        copy(&dev_b, round, &sys_b, round + length / 2, length / 2);
+        copy(&dev_b, round + length / 2, &sys_b, round, length / 2);
         OK(zr_copyq_write_timestamp(q, page.bo, 80));
         OK(zr_copyq_write_qword(q, page.bo, 64, UINT64_C(0x1234567800000000) + round));
         OK(zr_copyq_submit(q, &seqno));
         CHECK(zr_copyq_query(q, seqno) == ZE_RESULT_NOT_READY, "round %u ran early", round);
         CHECK(zr_copyq_wait(q, seqno, 1000000) == ZE_RESULT_NOT_READY, "round %u", round);
         CHECK(words[8] == 0, "round %u: written early", round);
+        /* The bytes come only now: whoever did not wait has copied others. */
+        memset(sys_a.map + 100 * round, (int)(round + 1), length);
+        memset(sys_a.want + 100 * round, (int)(round + 1), length);
+        memset(sys_b.want + round, (int)(round + 1), length);
+        memset(dev_b.want + round, (int)(round + 1), length);
         gate[0] = round + 1;
         start   = zr_time_ns();
         while (words[8] == 0 && zr_time_ns() - start < FOREVER) {
@@ -310,6 +317,25 @@ static void test_wait_write(void)
               ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT, "alignment");
     zr_copyq_abort(q);
     mem_free(&page);
+}
+
+/* What must come after a wide copy is in a batch of its own, behind it. */
+static void test_parts(void)
+{
+    struct zr_slot *first;
+
+    zr_copyq_begin(q);
+    copy(&dev_b, 0, &dev_a, 0, 4 << 20);
+    first = q->building.head;
+    CHECK(first->wide == (q->width > 1) && first == q->building.tail, "one part");
+    copy(&dev_b, 5 << 20, &dev_a, 5 << 20, 100);
+    CHECK(first == q->building.tail, "a short copy goes beside a long one");
+    OK(zr_copyq_write_qword(q, sys_b.bo, 0, 1));
+    CHECK((first != q->building.tail) == (q->width > 1) && !q->building.tail->wide, "after it");
+    copy(&dev_b, 6 << 20, &dev_a, 6 << 20, 100);
+    CHECK(!q->building.tail->wide, "a short copy goes behind a word");
+    zr_copyq_abort(q);
+    CHECK(q->building.head == NULL, "aborted");
 }
 
 /* Each submission copies what the one before it wrote; all wait behind a gate first. */
@@ -517,6 +543,7 @@ static int run(const char *profile, unsigned width)
     test_segments();
     test_fill();
     test_wait_write();
+    test_parts();
     test_chain();
     test_threads();
     test_refused();
@@ -533,20 +560,47 @@ static int run(const char *profile, unsigned width)
     return bad != 0;
 }
 
+/* Several copy engines without the barriers of GuC between sets, canonical 48-bit addresses. */
+static const char execlists[] = "device_id = 0x0bd5\nrevision = 0\ngeneration = pvc\n"
+                                "rules = upstream\nsubmission = execlists\nlmem = 1G\nsmem = 4G\n"
+                                "gtt_bits = 48\ntimestamp_hz = 19200000\ncopy_engines = 4\n";
+
+static void make_profile(char *directory)
+{
+    char  path[128];
+    FILE *file;
+
+    if (mkdtemp(directory) == NULL) {
+        perror("mkdtemp");
+        exit(1);
+    }
+    snprintf(path, sizeof(path), "%s/execlists.profile", directory);
+    file = fopen(path, "w");
+    if (file == NULL || fputs(execlists, file) < 0 || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
 int main(void)
 {
     static const struct {
         const char *profile;
         unsigned    width;
-    } cases[] = {{"pvc", 0}, {"pvc", 2}, {"dg2", 0}};
+    } cases[] = {{"pvc", 0}, {"pvc", 2}, {"dg2", 0}, {"execlists", 0}};
+    char     directory[] = "/tmp/zerange-test-XXXXXX", path[128];
     unsigned i, failed = 0;
     int      status;
     pid_t    pid;
 
+    make_profile(directory);
     for (i = 0; i < ZR_ARRAY_SIZE(cases); i++) {
         fflush(stdout);
         pid = fork();
         if (pid == 0) {
+            if (strcmp(cases[i].profile, "execlists") == 0) {
+                setenv("ZERANGE_PROFILES", directory, 1);
+            }
             status = run(cases[i].profile, cases[i].width);
             fflush(stdout);
             _exit(status);
@@ -558,5 +612,8 @@ int main(void)
             failed++;
         }
     }
+    snprintf(path, sizeof(path), "%s/execlists.profile", directory);
+    unlink(path);
+    rmdir(directory);
     return failed != 0;
 }
