@@ -22,14 +22,15 @@ struct zr_imported {
 
 /* What an open handle holds; the tag of its region. */
 struct zr_import {
+    struct zr_hnode     node;
     unsigned            count;
     struct zr_imported *objects[]; /* by table entry; NULL: not there yet */
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards the map */
+    pthread_mutex_t lock; /* guards the maps */
     struct zr_hmap  objects;
-    atomic_uint     open;
+    struct zr_hmap  open; /* by address: other parts adopt ranges too, with tags of their own */
 } zr_imports = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t zr_imported_hash(uint64_t process_id, uint64_t object_id, struct zr_i915 *dev)
@@ -260,6 +261,41 @@ static ze_result_t zr_import_range(const struct zr_import *import, const struct 
     return result;
 }
 
+/* ---- open handles ---- */
+
+static ze_result_t zr_import_list(struct zr_import *import)
+{
+    int status;
+
+    pthread_mutex_lock(&zr_imports.lock);
+    status = zr_hmap_insert(&zr_imports.open, &import->node, zr_hash_mix(0, (uintptr_t)import));
+    pthread_mutex_unlock(&zr_imports.lock);
+    return (status == 0) ? ZE_RESULT_SUCCESS
+                         : zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
+}
+
+static void zr_import_unlist(struct zr_import *import)
+{
+    pthread_mutex_lock(&zr_imports.lock);
+    zr_hmap_remove(&zr_imports.open, &import->node);
+    pthread_mutex_unlock(&zr_imports.lock);
+}
+
+/* Compares addresses only: @a tag may be anything. */
+static bool zr_import_listed(const void *tag)
+{
+    uint64_t         hash = zr_hash_mix(0, (uintptr_t)tag);
+    struct zr_hnode *node;
+
+    pthread_mutex_lock(&zr_imports.lock);
+    node = zr_hmap_first(&zr_imports.open, hash);
+    while (node != NULL && (const void *)ZR_CONTAINER_OF(node, struct zr_import, node) != tag) {
+        node = zr_hmap_next(node->next, hash);
+    }
+    pthread_mutex_unlock(&zr_imports.lock);
+    return node != NULL;
+}
+
 /* ---- opening ---- */
 
 /* An export of this very process: its objects are at hand. */
@@ -389,10 +425,12 @@ ze_result_t zr_ipc_open(struct zr_i915 *dev, const ze_ipc_mem_handle_t *handle, 
         result = zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
     }
     if (result == ZE_RESULT_SUCCESS) {
-        atomic_fetch_add(&zr_imports.open, 1);
+        result = zr_import_list(import);
+    }
+    if (result == ZE_RESULT_SUCCESS) {
         result = zr_va_adopt(&range, lead, dev, import, ptr_p);
         if (result != ZE_RESULT_SUCCESS) {
-            atomic_fetch_sub(&zr_imports.open, 1);
+            zr_import_unlist(import);
         }
     }
     zr_range_clear(&range);
@@ -404,12 +442,18 @@ ze_result_t zr_ipc_open(struct zr_i915 *dev, const ze_ipc_mem_handle_t *handle, 
 
 ze_result_t zr_ipc_close(const void *ptr)
 {
-    void       *tag;
-    ze_result_t result = zr_va_release(ptr, &tag);
+    struct zr_va_info info;
+    void             *tag;
+    ze_result_t       result;
 
+    if (!zr_va_query(ptr, &info) || info.kind != ZR_VA_IMPORT || !zr_import_listed(info.tag)) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "close: 0x%zx is not an opened handle",
+                       (size_t)ptr);
+    }
+    result = zr_va_release(ptr, &tag);
     if (result == ZE_RESULT_SUCCESS) {
+        zr_import_unlist(tag);
         zr_import_free(tag);
-        atomic_fetch_sub(&zr_imports.open, 1);
     }
     return result;
 }
@@ -477,8 +521,8 @@ ze_result_t zr_ipc_fd_from_handle(const ze_ipc_mem_handle_t *handle, uint64_t *f
 void zr_ipc_counts(struct zr_ipc_counts *counts)
 {
     counts->exports = zr_export_count();
-    counts->imports = atomic_load(&zr_imports.open);
     pthread_mutex_lock(&zr_imports.lock);
+    counts->imports          = zr_imports.open.count;
     counts->imported_objects = zr_imports.objects.count;
     pthread_mutex_unlock(&zr_imports.lock);
 }

@@ -437,9 +437,12 @@ static void plain_importer(int sock, const void *arg)
     struct holdings     before = hold();
     struct zr_va_info   info;
     ze_ipc_mem_handle_t handle, made;
+    struct zr_range     range;
+    unsigned            kinds;
     uint64_t            back;
+    void               *usm;
     char               *ptr;
-    int                 fd;
+    int                 fd, other;
 
     hear(sock, &handle, sizeof(handle));
     fd = receive_fd(sock);
@@ -448,6 +451,17 @@ static void plain_importer(int sock, const void *arg)
     OK(zr_ipc_close(ptr));
     meet(sock);
     wait_for_death(sock);
+
+    /* A number that is open here for another buffer is not taken for the handle's. */
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_SHARED, 100000, 0, &usm));
+    OK(zr_range_walk(usm, 100000, &range, &kinds, NULL));
+    OK(zr_bo_export(range.segments[0].object->bo, &other));
+    zr_range_clear(&range);
+    memcpy(&handle, &other, sizeof(other));
+    CHECK(zr_ipc_open(test_device(), &handle, (void **)&ptr) == ZE_RESULT_ERROR_UNKNOWN);
+    close(other);
+    OK(zr_usm_free(usm));
+
     memcpy(&handle, &fd, sizeof(fd)); /* as MPICH and libfabric do */
     OK(zr_ipc_open(test_device(), &handle, (void **)&ptr));
     CHECK(zr_va_query(ptr, &info) && info.size == 100000 && info.type == ZE_MEMORY_TYPE_HOST);
@@ -622,6 +636,7 @@ static void own_process(int sock, const void *arg)
     unsigned            kinds;
     size_t              size, i;
     char               *base = make_range(6, &size), *ptr, owner[2];
+    void               *tag;
 
     for (i = 0; i < size; ++i) {
         base[i] = pattern(i);
@@ -630,6 +645,14 @@ static void own_process(int sock, const void *arg)
     OK(zr_ipc_open(test_device(), &handle, (void **)&ptr));
     CHECK(memcmp(ptr, base + 10, size - 20) == 0);
     OK(zr_ipc_close(ptr));
+
+    /* A range that somebody else took in is not an opened handle. */
+    OK(zr_range_walk(base, size, &range, &kinds, &generation));
+    OK(zr_va_adopt(&range, 0, test_device(), owner, (void **)&ptr));
+    CHECK(zr_ipc_close(ptr) == ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    OK(zr_va_release(ptr, &tag));
+    CHECK(tag == owner);
+    zr_range_clear(&range);
 
     /* Another generation is another export; both go with zr_ipc_forget. */
     OK(zr_range_walk(base + 10, size - 20, &range, &kinds, &generation));
