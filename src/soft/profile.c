@@ -3,6 +3,7 @@
 #include "soft.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,6 +306,37 @@ static int zr_soft_finish(struct zr_soft_parse *p, uint32_t seen)
     return 0;
 }
 
+static int zr_soft_is_profile(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+
+    return dot != NULL && strcmp(dot, ".profile") == 0;
+}
+
+/* Refuse a name: says which there are. */
+static int zr_soft_no_profile(const char *dir, const char *name, int ret)
+{
+    struct dirent **entries = NULL;
+    char            names[256] = "";
+    int             i, n = scandir(dir, &entries, zr_soft_is_profile, alphasort);
+    size_t          used = 0;
+
+    for (i = 0; i < n; i++) {
+        if (used < sizeof(names)) {
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%.*s",
+                                     (i > 0) ? ", " : "",
+                                     (int)(strlen(entries[i]->d_name) - strlen(".profile")),
+                                     entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    zr_error("ZERANGE_SOFT=%s is not valid, allowed: %s (the profiles in %s: %s)", name,
+             (n > 0) ? names : "none", dir, (n < 0) ? strerror(errno) : strerror(-ret));
+    zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "ZERANGE_SOFT=%s: no such profile in %s", name, dir);
+    return ret;
+}
+
 int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profile *profile)
 {
     char                 path[512], line[256];
@@ -318,18 +350,11 @@ int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profi
     snprintf(profile->name, sizeof(profile->name), "%s", name);
     snprintf(path, sizeof(path), "%s/%s.profile", dir, name);
     if (*name == '\0' || strchr(name, '/') != NULL || strlen(name) >= sizeof(profile->name)) {
-        zr_error("ZERANGE_SOFT: \"%s\" is not the name of a profile in %s", name, dir);
-        zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "ZERANGE_SOFT: \"%s\" is not the name of a "
-                "profile in %s", name, dir);
-        return -EINVAL;
+        return zr_soft_no_profile(dir, name, -EINVAL);
     }
     f = fopen(path, "re");
     if (f == NULL) {
-        ret = -errno;
-        zr_error("software device %s: %s: %s", name, path, strerror(-ret));
-        zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "software device %s: %s: %s", name, path,
-                strerror(-ret));
-        return ret;
+        return zr_soft_no_profile(dir, name, -errno);
     }
     while (ret == 0 && fgets(line, sizeof(line), f) != NULL) {
         parse.line++;

