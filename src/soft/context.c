@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ZR_SOFT_BAN_PERIOD_NS (120 * UINT64_C(1000000000)) /* CONTEXT_FAST_HANG_JIFFIES */
-#define ZR_SOFT_CLIENT_BAN    9                            /* I915_CLIENT_SCORE_... limit */
+#define ZR_SOFT_SECOND        UINT64_C(1000000000)
+#define ZR_SOFT_CONTEXT_FAST  (120 * ZR_SOFT_SECOND) /* CONTEXT_FAST_HANG_JIFFIES */
+#define ZR_SOFT_CLIENT_FAST   (60 * ZR_SOFT_SECOND)  /* I915_CLIENT_FAST_HANG_JIFFIES */
+#define ZR_SOFT_CLIENT_BANNED 9                      /* I915_CLIENT_SCORE_BANNED */
 
 struct zr_soft_ctx *zr_soft_ctx_new(struct zr_soft_file *file)
 {
@@ -39,6 +41,7 @@ void zr_soft_ctx_put(struct zr_soft_ctx *ctx)
 void zr_soft_ctx_close(struct zr_soft_ctx *ctx)
 {
     ctx->closed = true;
+    ctx->file   = NULL;
     if (!ctx->persistent) {
         zr_soft_ctx_kill(ctx);
     }
@@ -69,10 +72,21 @@ struct zr_soft_ctx *zr_soft_ctx_find(struct zr_soft_file *file, uint64_t id)
     return ctx != NULL && zr_soft_ctx_finalize(ctx) == 0 ? ctx : NULL;
 }
 
+/* A client that hangs often, or has contexts banned, may make no new ones. */
+static void zr_soft_file_blame(struct zr_soft_file *file, uint64_t now, bool banned)
+{
+    if (banned) {
+        file->ban_score += 3;
+    }
+    if (file->hang_ns != 0 && now - file->hang_ns < ZR_SOFT_CLIENT_FAST) {
+        file->ban_score += 1;
+    }
+    file->hang_ns = now;
+}
+
 void zr_soft_ctx_blame(struct zr_soft_ctx *ctx)
 {
     uint64_t now = zr_time_ns(), before = ctx->hang_ns[0];
-    bool     fast = before != 0 && now - before < ZR_SOFT_BAN_PERIOD_NS;
 
     ctx->guilty++;
     if (ctx->closed) {
@@ -84,11 +98,11 @@ void zr_soft_ctx_blame(struct zr_soft_ctx *ctx)
     }
     ctx->hang_ns[0] = ctx->hang_ns[1];
     ctx->hang_ns[1] = now;
-    if (!ctx->recoverable || fast) {
+    if (!ctx->recoverable || (before != 0 && now - before < ZR_SOFT_CONTEXT_FAST)) {
         ctx->banned = true;
     }
     if (ctx->file != NULL) {
-        ctx->file->ban_score += (ctx->banned ? 3 : 0) + (fast ? 1 : 0);
+        zr_soft_file_blame(ctx->file, now, ctx->banned);
     }
 }
 
@@ -195,7 +209,7 @@ int zr_soft_context_create(struct zr_soft_file *file, void *data)
     if (args->flags & I915_CONTEXT_CREATE_FLAGS_UNKNOWN) {
         return -EINVAL;
     }
-    if (file->ban_score >= ZR_SOFT_CLIENT_BAN) {
+    if (file->ban_score >= ZR_SOFT_CLIENT_BANNED) {
         return -EIO;
     }
     creation.ctx = zr_soft_ctx_new(file);

@@ -45,7 +45,7 @@ uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, ui
         hit = batch->hit[port] = low;
     }
     entry = &table->entry[hit];
-    cpu   = zr_soft_bo_cpu(entry->bo);
+    cpu   = entry->bo != NULL ? zr_soft_bo_cpu(entry->bo) : NULL;
     if (cpu == NULL) {
         return NULL;
     }

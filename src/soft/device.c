@@ -182,10 +182,7 @@ void zr_soft_file_close(struct zr_soft_file *file)
     pthread_mutex_lock(&dev->lock);
     for (i = 0; i < file->contexts.size; i++) {
         if (file->contexts.slot[i] != NULL) {
-            struct zr_soft_ctx *ctx = file->contexts.slot[i];
-
-            ctx->file = NULL;
-            zr_soft_ctx_close(ctx);
+            zr_soft_ctx_close(file->contexts.slot[i]);
         }
     }
     /* Objects let go of their bindings through the VMs, so handles go first. */

@@ -173,7 +173,7 @@ void *zr_soft_bo_cpu(struct zr_soft_bo *bo)
     if (cpu != NULL) {
         return cpu;
     }
-    cpu = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd, 0);
+    cpu = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | (bo->size <= 2 * ZR_MIB ? MAP_POPULATE : 0), bo->fd, 0);
     if (cpu == MAP_FAILED) {
         return NULL;
     }

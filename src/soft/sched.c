@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #define ZR_SOFT_INLINE_BUDGET (64 * ZR_KIB) /* done by the submitter: a hand-over costs more */
 #define ZR_SOFT_SLICE_BUDGET  ZR_MIB        /* of a thread before another batch has its turn */
@@ -531,6 +532,7 @@ static void *zr_soft_thread(void *arg)
     unsigned long         stores;
     uint64_t              due, budget;
 
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* else each look at a semaphore is 50 us late */
     pthread_mutex_lock(&dev->lock);
     while (!dev->stop) {
         batch = zr_soft_take(dev, &due);

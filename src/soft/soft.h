@@ -108,6 +108,7 @@ struct zr_soft_file {
     struct zr_soft_vm  *vm; /* of contexts that name none */
     bool                perfmon, admin, nice; /* capabilities at open */
     unsigned            ban_score;
+    uint64_t            hang_ns; /* newest hang of a context of this file, 0: none */
 };
 
 int  zr_soft_file_open(struct zr_soft_dev *dev, struct zr_soft_file **file_p);
@@ -240,11 +241,11 @@ uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo);
 
 struct zr_soft_entry {
     uint64_t           start, end;
-    struct zr_soft_bo *bo; /* a reference */
+    struct zr_soft_bo *bo; /* a reference; NULL: unbound, the entry goes when many are */
 };
 
 struct zr_soft_table {
-    unsigned             refs, count, capacity;
+    unsigned             refs, count, capacity, dead; /* dead: entries without an object */
     struct zr_soft_entry entry[];
 };
 

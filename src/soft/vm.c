@@ -13,6 +13,7 @@ static struct zr_soft_table *zr_soft_table_new(unsigned capacity)
     if (table != NULL) {
         table->refs     = 1;
         table->count    = 0;
+        table->dead     = 0;
         table->capacity = capacity;
     }
     return table;
@@ -32,9 +33,24 @@ void zr_soft_table_put(struct zr_soft_table *table)
         return;
     }
     for (i = 0; i < table->count; i++) {
-        zr_soft_bo_put(table->entry[i].bo);
+        if (table->entry[i].bo != NULL) {
+            zr_soft_bo_put(table->entry[i].bo);
+        }
     }
     free(table);
+}
+
+static void zr_soft_table_compact(struct zr_soft_table *table)
+{
+    unsigned i, kept = 0;
+
+    for (i = 0; i < table->count; i++) {
+        if (table->entry[i].bo != NULL) {
+            table->entry[kept++] = table->entry[i];
+        }
+    }
+    table->count = kept;
+    table->dead  = 0;
 }
 
 /* Make the VM's table its own, with room for one more entry. */
@@ -52,6 +68,7 @@ static int zr_soft_vm_own_table(struct zr_soft_vm *vm)
     }
     memcpy(table->entry, old->entry, old->count * sizeof(old->entry[0]));
     table->count = old->count;
+    zr_soft_table_compact(table);
     for (i = 0; i < table->count; i++) {
         zr_soft_bo_get(table->entry[i].bo);
     }
@@ -123,7 +140,9 @@ void zr_soft_vm_put(struct zr_soft_vm *vm)
         return;
     }
     for (i = 0; i < vm->table->count; i++) {
-        zr_soft_bind_remove(vm->table->entry[i].bo, vm);
+        if (vm->table->entry[i].bo != NULL) {
+            zr_soft_bind_remove(vm->table->entry[i].bo, vm);
+        }
     }
     zr_soft_table_put(vm->table);
     free(vm);
@@ -149,9 +168,10 @@ void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo)
     }
     table = vm->table;
     i     = zr_soft_table_search(table, bind->start);
-    memmove(&table->entry[i], &table->entry[i + 1],
-            (table->count - i - 1) * sizeof(table->entry[0]));
-    table->count--;
+    table->entry[i].bo = NULL;
+    if (++table->dead > 16 && table->dead > table->count / 2) {
+        zr_soft_table_compact(table);
+    }
     zr_soft_bind_remove(bo, vm);
     zr_soft_bo_put(bo);
 }
@@ -164,23 +184,27 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     unsigned              i;
     int                   ret;
 
-    for (;;) {
-        i = zr_soft_table_search(vm->table, start);
-        if (i == vm->table->count || vm->table->entry[i].start >= end) {
-            break;
-        }
-        if (vm->table->entry[i].bo->exec == vm->dev->exec_count) {
-            return -ENOSPC;
-        }
-        ret = zr_soft_vm_own_table(vm);
-        if (ret != 0) {
-            return ret;
-        }
-        zr_soft_vm_unbind(vm, vm->table->entry[i].bo);
-    }
     ret = zr_soft_vm_own_table(vm);
     if (ret != 0) {
         return ret;
+    }
+    table = vm->table;
+    for (;;) {
+        i = zr_soft_table_search(table, start);
+        if (i == table->count || table->entry[i].start >= end) {
+            break;
+        }
+        if (table->entry[i].bo != NULL) {
+            if (table->entry[i].bo->exec == vm->dev->exec_count) {
+                return -ENOSPC;
+            }
+            zr_soft_vm_unbind(vm, table->entry[i].bo);
+            continue; /* it may have moved */
+        }
+        memmove(&table->entry[i], &table->entry[i + 1],
+                (table->count - i - 1) * sizeof(table->entry[0]));
+        table->count--;
+        table->dead--;
     }
     bind = malloc(sizeof(*bind));
     if (bind == NULL) {
@@ -188,7 +212,6 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     }
     *bind     = (struct zr_soft_bind){bo->binds, vm, start};
     bo->binds = bind;
-    table     = vm->table;
     memmove(&table->entry[i + 1], &table->entry[i], (table->count - i) * sizeof(table->entry[0]));
     table->entry[i] = (struct zr_soft_entry){start, end, zr_soft_bo_get(bo)};
     table->count++;
@@ -200,7 +223,7 @@ int zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignme
 {
     const struct zr_soft_table *table = vm->table;
     uint64_t                    start = ZR_ALIGN_UP(2 * ZR_MIB, alignment);
-    unsigned                    i     = 0;
+    unsigned                    i;
 
     for (i = zr_soft_table_search(table, start); i <= table->count; i++) {
         if (start > limit || size > limit - start) {
@@ -209,6 +232,9 @@ int zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignme
         if (i == table->count || table->entry[i].start >= start + size) {
             *start_p = start;
             return 0;
+        }
+        if (table->entry[i].bo == NULL) {
+            continue;
         }
         start = ZR_ALIGN_UP(table->entry[i].end, alignment);
     }

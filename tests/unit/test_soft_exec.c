@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-static struct client pvc, dg2;
+static struct client pvc, dg2, execlists;
 
 static void fill_pattern(struct object *o, unsigned seed)
 {
@@ -275,6 +275,39 @@ static void set_barrier(void **state)
     object_destroy(&pvc, &words);
 }
 
+/* Execlists has no barrier: an engine that is done starts its batch of the next set. */
+static void set_no_barrier(void **state)
+{
+    struct object      words, batch[4];
+    struct object     *first[]  = {&words, &batch[0], &batch[1]};
+    struct object     *second[] = {&words, &batch[2], &batch[3]};
+    volatile uint32_t *word;
+    struct batch       b;
+    uint32_t           ctx;
+    unsigned           i;
+
+    assert_int_equal(context_create(&execlists, 0, 2, true, &ctx), 0);
+    object_create(&execlists, 64 << 10, I915_MEMORY_CLASS_SYSTEM, &words);
+    word = words.cpu;
+    for (i = 0; i < 4; i++) {
+        object_create(&execlists, 64 << 10, I915_MEMORY_CLASS_SYSTEM, &batch[i]);
+        b = batch_of(&batch[i]);
+        if (i == 1) { /* ends when row 0 of the next set has run */
+            emit_wait_equal(&b, words.va + 64 + 4 * 2, 1);
+        }
+        emit_store(&b, words.va + 64 + 4 * i, 1);
+        emit_end(&b);
+    }
+    assert_int_equal(client_exec(&execlists, ctx, first, 3, 2, EXEC_OBJECT_ASYNC), 0);
+    assert_int_equal(client_exec(&execlists, ctx, second, 3, 2, EXEC_OBJECT_ASYNC), 0);
+    assert_int_equal(object_wait(&execlists, &batch[3], SECONDS(20)), 0);
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(word[16 + i], 1);
+        object_destroy(&execlists, &batch[i]);
+    }
+    object_destroy(&execlists, &words);
+}
+
 static void spinner(void **state)
 {
     struct rig      r;
@@ -384,14 +417,17 @@ static void emit_bad(struct batch *b, struct rig *r, unsigned index)
     }
 }
 
+/* A hanging client is banned in the end, so each case has its own. */
 static void hangs_are_guilty(void **state)
 {
-    struct rig   r;
-    struct batch b;
-    unsigned     i;
+    struct client c;
+    struct rig    r;
+    struct batch  b;
+    unsigned      i;
 
     for (i = 0; i < 14; i++) {
-        rig_open(&r, &pvc);
+        client_open(&c, 0);
+        rig_open(&r, &c);
         b = batch_of(&r.batch);
         emit_bad(&b, &r, i);
         assert_int_equal(rig_run(&r), 0); /* GEM_WAIT does not tell */
@@ -399,6 +435,7 @@ static void hangs_are_guilty(void **state)
             fail_msg("case %u did not hang", i);
         }
         rig_close(&r);
+        client_close(&c);
     }
 }
 
@@ -427,16 +464,22 @@ static void unterminated_batch(void **state)
     rig_close(&r);
 }
 
+/* A context that cannot recover is banned at once, another at its third hang in a short time. */
 static void bans(void **state)
 {
-    static const struct { bool recoverable; unsigned hangs; } cases[] = {{false, 1}, {true, 3}};
-    struct rig   r;
-    struct batch b;
-    unsigned     i, j;
+    static const struct {
+        bool     recoverable;
+        unsigned hangs;
+    } cases[] = {{false, 1}, {true, 3}};
+    struct client c;
+    struct rig    r;
+    struct batch  b;
+    unsigned      i, j;
 
     for (i = 0; i < 2; i++) {
-        rig_open(&r, &pvc);
-        assert_int_equal(context_create(&pvc, 0, 1, cases[i].recoverable, &r.ctx), 0);
+        client_open(&c, 0);
+        rig_open(&r, &c);
+        assert_int_equal(context_create(&c, 0, 1, cases[i].recoverable, &r.ctx), 0);
         b = batch_of(&r.batch);
         emit_bad(&b, &r, 0);
         for (j = 0; j < cases[i].hangs; j++) {
@@ -445,7 +488,29 @@ static void bans(void **state)
         assert_int_equal(rig_guilty(&r), cases[i].hangs);
         assert_int_equal(rig_run(&r), -EIO);
         rig_close(&r);
+        client_close(&c);
     }
+}
+
+static void client_ban(void **state)
+{
+    struct client c;
+    struct rig    r;
+    struct batch  b;
+    uint32_t      ctx;
+    unsigned      i;
+
+    client_open(&c, 0);
+    rig_open(&r, &c);
+    b = batch_of(&r.batch);
+    emit_bad(&b, &r, 0);
+    for (i = 0; i < 3; i++) { /* 3, 7, 11: nine are enough */
+        assert_int_equal(context_create(&c, 0, 1, false, &r.ctx), 0);
+        assert_int_equal(rig_run(&r), 0);
+    }
+    assert_int_equal(context_create(&c, 0, 1, false, &ctx), -EIO);
+    rig_close(&r);
+    client_close(&c);
 }
 
 /* The fence of a set is in error when one batch of it hangs; the others are stopped. */
@@ -714,7 +779,7 @@ static int peer_main(int sock)
     struct object *list[] = {&r.src, &shared, &r.batch};
     char           byte   = 1;
 
-    client_profiles("pvc,dg2");
+    client_profiles("pvc,dg2,execlists2");
     client_open(&pvc, 0);
     rig_open(&r, &pvc);
     assert_int_equal(prime_import(&pvc, recv_fd(sock), &shared.handle), 0);
@@ -725,6 +790,7 @@ static int peer_main(int sock)
     assert_int_equal(client_exec(&pvc, r.ctx, list, 3, 1, EXEC_OBJECT_WRITE), 0);
     assert_int_equal(object_wait(&pvc, &shared, SECONDS(20)), 0);
     assert_int_equal(write(sock, &byte, 1), 1);
+    rig_close(&r);
     client_close(&pvc);
     return 0;
 }
@@ -806,6 +872,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mi_commands),
         cmocka_unit_test(set_rendezvous),
         cmocka_unit_test(set_barrier),
+        cmocka_unit_test(set_no_barrier),
         cmocka_unit_test(semaphore_yields),
         cmocka_unit_test(syncobj_fences),
         cmocka_unit_test(large_copy_on_all_engines),
@@ -820,6 +887,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(unterminated_batch),
         cmocka_unit_test(set_hang),
         cmocka_unit_test(bans),
+        cmocka_unit_test(client_ban),
         cmocka_unit_test(spinner),
     };
     int ret;
@@ -827,10 +895,12 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--peer") == 0) {
         return peer_main(atoi(argv[2]));
     }
-    client_profiles("pvc,dg2");
+    client_profiles("pvc,dg2,execlists2");
     client_open(&pvc, 0);
     client_open(&dg2, 1);
+    client_open(&execlists, 2);
     ret = cmocka_run_group_tests(tests, NULL, NULL);
+    client_close(&execlists);
     client_close(&dg2);
     client_close(&pvc);
     return ret != 0;

@@ -1,8 +1,9 @@
 /* What the software i915 refuses, and with which errno: the kernel's tables, row by row. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft_client.h"
+#include "soft/soft.h"
 
-static struct client pvc, dg2;
+static struct client pvc, dg2, fused, execlists;
 
 #define COPY(n) {I915_ENGINE_CLASS_COPY, n}
 #define NONE    {I915_ENGINE_CLASS_INVALID, I915_ENGINE_CLASS_INVALID_NONE}
@@ -470,25 +471,83 @@ static void vm_rules(void **state)
     assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_VM_DESTROY, &vm), -ENOENT);
 }
 
+struct profile_case {
+    const char *text, *expect; /* in the message */
+    int         error;
+};
+
 static void bad_profiles(void **state)
 {
-    struct zr_kif_node node;
-    char               dir[] = "/tmp/zr_profile_XXXXXX", path[64];
-    FILE              *f;
+#define RIGHT                                                                                 \
+    "device_id = 1\ngeneration = pvc\nrules = upstream\nsubmission = guc\nsmem = 1G\n"         \
+    "gtt_bits = 48\ntimestamp_hz = 1\n"
+    static const struct profile_case cases[] = {
+        {NULL, "ZERANGE_SOFT=no: no such profile", -ENOENT},
+        {RIGHT "copy_engines = 1\n", NULL, 0},
+        {RIGHT "copy_engines = 2 # comment\n\ncopy_logical = 1 0\n", NULL, 0},
+        {RIGHT, "missing key: copy_engines", -EINVAL},
+        {"device_id = 1\ngeneration = gen99\n", "no.profile:2: not valid: generation = gen99, "
+                                                "allowed: gen12, gen125, pvc", -EINVAL},
+        {"colour = red\n", "no.profile:1: unknown key: colour", -EINVAL},
+        {"device_id\n", "no.profile:1: not of the form key = value", -EINVAL},
+        {"device_id = 1\ndevice_id = 1\n", "no.profile:2: given twice", -EINVAL},
+        {"lmem = 5\n", "a multiple of 64K", -EINVAL},
+        {RIGHT "copy_engines = 2\ncopy_logical = 1\n", "one id per copy engine", -EINVAL},
+        {RIGHT "copy_engines = 2\ncopy_logical = 1 1\n", "an id twice", -EINVAL},
+    };
+    struct zr_soft_profile profile;
+    char                   dir[] = "/tmp/zr_profile_XXXXXX", path[64];
+    unsigned               i;
+    FILE                  *f;
 
     assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/pvc.profile", dir);
-    ((struct zr_config *)zr_config())->profiles = dir;
-    assert_int_equal(pvc.kif->enumerate(&node, 1), -ENOENT);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("device_id = 0x0bd5\ngeneration = gen99\n", f);
-    fclose(f);
-    assert_int_equal(pvc.kif->enumerate(&node, 1), -EINVAL);
-    assert_non_null(strstr(zr_last_error(), "pvc.profile:2:"));
-    assert_non_null(strstr(zr_last_error(), "gen12, gen125, pvc"));
+    snprintf(path, sizeof(path), "%s/no.profile", dir);
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].text != NULL) {
+            f = fopen(path, "w");
+            assert_non_null(f);
+            fputs(cases[i].text, f);
+            fclose(f);
+        }
+        assert_int_equal(zr_soft_profile_load(dir, "no", &profile), cases[i].error);
+        if (cases[i].expect != NULL && strstr(zr_last_error(), cases[i].expect) == NULL) {
+            fail_msg("case %u: \"%s\" is not in \"%s\"", i, cases[i].expect, zr_last_error());
+        }
+    }
+    assert_int_equal(zr_soft_profile_load(dir, "../no", &profile), -EINVAL);
     unlink(path);
     rmdir(dir);
+}
+
+/* Rows follow logical ids, not instances: fused has instance:logical 0:0 1:3 2:1 3:4 4:2 5:5. */
+static void permuted_logical_ids(void **state)
+{
+    static const struct parallel_case cases[] = {
+        {"instances in order", -EINVAL, 0, 1, 0, 2, 1, 0, 0, 0, {COPY(0), COPY(1)}},
+        {"logical ids in order", 0, 0, 1, 0, 6, 1, 0, 0, 0,
+         {COPY(0), COPY(2), COPY(4), COPY(1), COPY(3), COPY(5)}},
+        {"from the middle", 0, 0, 1, 0, 3, 1, 0, 0, 0, {COPY(4), COPY(1), COPY(3)}},
+        {"fused off", -EINVAL, 0, 1, 0, 2, 1, 0, 0, 0, {COPY(5), COPY(6)}},
+    };
+    unsigned i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(parallel_create(&fused, &cases[i]), cases[i].expect_pvc);
+    }
+}
+
+/* Execlists: one placement only. */
+static void execlists_siblings(void **state)
+{
+    static const struct parallel_case cases[] = {
+        {"one sibling", 0, 0, 1, 0, 2, 1, 0, 0, 0, {COPY(0), COPY(1)}},
+        {"two siblings", -EINVAL, 0, 1, 0, 2, 2, 0, 0, 0, {COPY(0), COPY(0), COPY(1), COPY(1)}},
+    };
+    unsigned i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(parallel_create(&execlists, &cases[i]), cases[i].expect_pvc);
+    }
 }
 
 int main(void)
@@ -500,14 +559,19 @@ int main(void)
         cmocka_unit_test(create_rules),   cmocka_unit_test(mmap_rules),
         cmocka_unit_test(userptr_rules),  cmocka_unit_test(unknown_requests),
         cmocka_unit_test(syncobj_rules),  cmocka_unit_test(vm_rules),
-        cmocka_unit_test(bad_profiles),
+        cmocka_unit_test(bad_profiles),   cmocka_unit_test(permuted_logical_ids),
+        cmocka_unit_test(execlists_siblings),
     };
     int ret;
 
-    client_profiles("pvc,dg2");
+    client_profiles("pvc,dg2,pvc-fused,execlists2");
     client_open(&pvc, 0);
     client_open(&dg2, 1);
+    client_open(&fused, 2);
+    client_open(&execlists, 3);
     ret = cmocka_run_group_tests(tests, NULL, NULL);
+    client_close(&execlists);
+    client_close(&fused);
     client_close(&dg2);
     client_close(&pvc);
     return ret != 0;

@@ -1,0 +1,13 @@
+# Synthetic: upstream rules and execlists submission with two copy engines; no upstream part has
+# them. Sets of a parallel slot have no barriers.
+device_id       = 0x56a0
+revision        = 0x8
+generation      = gen125
+rules           = upstream
+submission      = execlists
+lmem            = 16G
+smem            = 32G
+gtt_bits        = 48
+timestamp_hz    = 19200000
+render_engines  = 1
+copy_engines    = 2
