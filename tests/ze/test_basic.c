@@ -200,6 +200,14 @@ static void check_arguments(void)
     ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
     ze_physical_mem_desc_t     physical = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC};
     ze_context_desc_t          both = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC, .flags = 3};
+    ze_init_driver_properties_ext_desc_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC,
+        .flags = ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_MEMORY |
+                 ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_PERFORMANCE};
+    ze_init_driver_type_desc_t type = {.stype = ZE_STRUCTURE_TYPE_INIT_DRIVER_TYPE_DESC,
+                                       .pNext = &properties,
+                                       .flags = UINT32_MAX};
+    uint32_t                   drivers = 0;
     ze_module_desc_t           module_desc = {.stype = ZE_STRUCTURE_TYPE_MODULE_DESC};
     ze_physical_mem_handle_t   object;
     ze_module_handle_t         module;
@@ -218,6 +226,9 @@ static void check_arguments(void)
     CHECK(zePhysicalMemCreate(context, device, &physical, &object),
           ZE_RESULT_ERROR_INVALID_ENUMERATION);
     CHECK(zeContextCreate(driver, &both, &other), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK(zeInitDrivers(&drivers, NULL, &type), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    properties.flags = ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_MEMORY;
+    CHECK_OK(zeInitDrivers(&drivers, NULL, &type));
     CHECK(zeModuleCreate(context, device, &module_desc, &module, NULL),
           ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
     p = alloc_device(page);
