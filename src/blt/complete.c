@@ -183,14 +183,18 @@ static uint64_t zr_copyq_slice(uint64_t waited, uint64_t left)
 
 ze_result_t zr_copyq_wait(struct zr_copyq *q, uint64_t seqno, uint64_t timeout_ns)
 {
-    uint64_t    start  = zr_time_ns(), waited = 0;
     ze_result_t result = zr_copyq_query(q, seqno);
+    uint64_t    start, waited = 0;
     bool        idle;
 
     if (seqno > atomic_load(&q->last)) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "submission %llu has not been made",
                        (unsigned long long)seqno);
     }
+    if (result != ZE_RESULT_NOT_READY || timeout_ns == 0) {
+        return result;
+    }
+    start = zr_time_ns();
     while (result == ZE_RESULT_NOT_READY && waited < timeout_ns) {
         if (waited < ZR_SPIN_NS) {
             zr_cpu_pause();
