@@ -205,19 +205,20 @@ static void check_times(void)
 static void *signal_later(void *event)
 {
     usleep(20000);
-    CHECK_OK(zeEventHostSignal(event));
-    return NULL;
+    return (void *)(uintptr_t)zeEventHostSignal(event);
 }
 
 /* A thread that waits for an event nobody has submitted is woken by another thread. */
 static void check_wake(void)
 {
     pthread_t thread;
+    void     *signaled;
 
     reset_events();
     pthread_create(&thread, NULL, signal_later, events[3]);
     CHECK_OK(zeEventHostSynchronize(events[3], 10 * SECOND));
-    pthread_join(thread, NULL);
+    pthread_join(thread, &signaled);
+    CHECK_EQ((uintptr_t)signaled, ZE_RESULT_SUCCESS);
 }
 
 int main(void)
