@@ -68,7 +68,8 @@ static ze_result_t zr_bo_adopt(struct zr_i915 *dev, const struct zr_bo *model,
         return zr_fail(ret == -ENOMEM ? ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY :
                                         ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY,
                        "object of %llu bytes: no GPU address space left (%u objects)",
-                       (unsigned long long)model->size, dev->vma_device.live + dev->vma_system.live);
+                       (unsigned long long)model->size,
+                       dev->vma_device.live + dev->vma_system.live);
     }
     bo->base.dev    = dev;
     bo->base.gpu_va = zr_vma_canonical(bo->va_start);

@@ -518,7 +518,7 @@ static void test_objects(void)
     CHECK(zr_bo_import(dev, 0, &again) != ZE_RESULT_SUCCESS, "stdin is not a buffer");
 }
 
-static int run(const char *profile, unsigned width)
+static int run(const char *profile, unsigned most, unsigned width)
 {
     unsigned count = 0;
 
@@ -529,7 +529,8 @@ static int run(const char *profile, unsigned width)
         printf("%s: no device\n", profile);
         return 1;
     }
-    OK(zr_copyq_create(dev, width, &q));
+    OK(zr_copyq_create(dev, most, &q));
+    CHECK(bad == 0 && zr_copyq_width(q) == width, "width");
     if (bad != 0) {
         return 1;
     }
@@ -549,7 +550,8 @@ static int run(const char *profile, unsigned width)
     test_refused();
     test_objects();
     test_lost();
-    printf("%s, %u engines: %u wrong\n", zr_i915_info(dev)->name, zr_copyq_width(q), bad);
+    printf("%s: %s, width %u: %u wrong\n", profile, zr_i915_info(dev)->name, zr_copyq_width(q),
+           bad);
     zr_copyq_destroy(q);
     mem_free(&sys_a);
     mem_free(&sys_b);
@@ -560,60 +562,90 @@ static int run(const char *profile, unsigned width)
     return bad != 0;
 }
 
-/* Several copy engines without the barriers of GuC between sets, canonical 48-bit addresses. */
-static const char execlists[] = "device_id = 0x0bd5\nrevision = 0\ngeneration = pvc\n"
-                                "rules = upstream\nsubmission = execlists\nlmem = 1G\nsmem = 4G\n"
-                                "gtt_bits = 48\ntimestamp_hz = 19200000\ncopy_engines = 4\n";
+/* Profiles of this test's own: what the installed ones do not have. */
+static const struct {
+    const char *name, *text;
+} profiles[] = {
+    /* several engines without GuC's barriers between sets; logical ids in another order */
+    {"execlists", "device_id = 0x0bd5\ngeneration = pvc\nrules = upstream\n"
+                  "submission = execlists\nlmem = 1G\nsmem = 4G\ngtt_bits = 48\n"
+                  "timestamp_hz = 19200000\ncopy_engines = 4\ncopy_logical = 2 0 3 1\n"},
+    /* a hole in the logical ids: only the run of three can be one slot */
+    {"fused", "device_id = 0x0bd5\ngeneration = pvc\nrules = backports\n"
+              "submission = guc\nlmem = 1G\nsmem = 4G\ngtt_bits = 48\n"
+              "timestamp_hz = 19200000\ncopy_engines = 5\ncopy_logical = 0 1 4 5 6\n"},
+    /* no device memory; with and without a cache shared with the CPU */
+    {"tgl", "device_id = 0x9a49\ngeneration = gen12\nrules = upstream\nsubmission = execlists\n"
+            "llc = yes\nsmem = 4G\ngtt_bits = 48\ntimestamp_hz = 19200000\ncopy_engines = 1\n"},
+    {"mtl", "device_id = 0x7d55\ngeneration = gen125\nrules = upstream\nsubmission = guc\n"
+            "llc = no\nsmem = 4G\ngtt_bits = 48\ntimestamp_hz = 19200000\ncopy_engines = 1\n"},
+};
 
-static void make_profile(char *directory)
+static void make_profiles(char *directory)
 {
-    char  path[128];
-    FILE *file;
+    char     path[128];
+    FILE    *file;
+    unsigned i;
 
     if (mkdtemp(directory) == NULL) {
         perror("mkdtemp");
         exit(1);
     }
-    snprintf(path, sizeof(path), "%s/execlists.profile", directory);
-    file = fopen(path, "w");
-    if (file == NULL || fputs(execlists, file) < 0 || fclose(file) != 0) {
-        perror(path);
-        exit(1);
+    for (i = 0; i < ZR_ARRAY_SIZE(profiles); i++) {
+        snprintf(path, sizeof(path), "%s/%s.profile", directory, profiles[i].name);
+        file = fopen(path, "w");
+        if (file == NULL || fputs(profiles[i].text, file) < 0 || fclose(file) != 0) {
+            perror(path);
+            exit(1);
+        }
     }
+}
+
+static void remove_profiles(const char *directory)
+{
+    char     path[128];
+    unsigned i;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(profiles); i++) {
+        snprintf(path, sizeof(path), "%s/%s.profile", directory, profiles[i].name);
+        unlink(path);
+    }
+    rmdir(directory);
 }
 
 int main(void)
 {
     static const struct {
         const char *profile;
-        unsigned    width;
-    } cases[] = {{"pvc", 0}, {"pvc", 2}, {"dg2", 0}, {"execlists", 0}};
-    char     directory[] = "/tmp/zerange-test-XXXXXX", path[128];
+        unsigned    most, width; /* asked for, to be got */
+        bool        own;
+    } cases[] = {{"pvc", 0, 9, false}, {"pvc", 2, 2, false}, {"dg2", 0, 1, false},
+                 {"execlists", 0, 4, true}, {"fused", 0, 3, true}, {"tgl", 0, 1, true},
+                 {"mtl", 0, 1, true}};
+    char     directory[] = "/tmp/zerange-test-XXXXXX";
     unsigned i, failed = 0;
     int      status;
     pid_t    pid;
 
-    make_profile(directory);
+    make_profiles(directory);
     for (i = 0; i < ZR_ARRAY_SIZE(cases); i++) {
         fflush(stdout);
         pid = fork();
         if (pid == 0) {
-            if (strcmp(cases[i].profile, "execlists") == 0) {
+            if (cases[i].own) {
                 setenv("ZERANGE_PROFILES", directory, 1);
             }
-            status = run(cases[i].profile, cases[i].width);
+            status = run(cases[i].profile, cases[i].most, cases[i].width);
             fflush(stdout);
             _exit(status);
         }
         waitpid(pid, &status, 0);
         if (status != 0) {
-            printf("%s, width %u: status 0x%x\n", cases[i].profile, cases[i].width,
+            printf("%s, at most %u: status 0x%x\n", cases[i].profile, cases[i].most,
                    (unsigned)status);
             failed++;
         }
     }
-    snprintf(path, sizeof(path), "%s/execlists.profile", directory);
-    unlink(path);
-    rmdir(directory);
+    remove_profiles(directory);
     return failed != 0;
 }
