@@ -1,6 +1,5 @@
 /* What UCX_TLS selects: see copytls.h. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE
 #include "copytls.h"
 
 #include "abi/uct_abi.h"
@@ -128,41 +127,47 @@ static void tell(const struct selection *s, const char *variable)
     }
 }
 
+struct verdict {
+    bool wanted;  /* some list selects ze_range */
+    bool harmful; /* some list selects it without what UCX needs beside it */
+};
+
 /* With the variables PREFIXTLS and PREFIXACC_DEVICES. */
-static bool selection_works(const char *prefix)
+static void judge(const char *prefix, struct verdict *verdict)
 {
     ucs_config_global_list_entry_t entry = {
         .name = "ze_range", .prefix = "", .table = selection_table,
         .size = sizeof(struct selection)};
     struct selection s;
     char             variable[256];
-    bool             range, copy, works;
+    bool             copy;
 
     if (ucs_config_parser_fill_opts(&s, &entry, prefix, 1) != UCS_OK) {
-        return false;
+        verdict->harmful = true;
+        return;
     }
-    range = selects(&s.transports, listed(&s.transports, RANGE_TL));
-    copy  = selects(&s.transports,
-                    listed(&s.transports, COPY_TL) || listed(&s.transports, COPY_ALIAS));
-    works = !range || (copy && copy_available(&s.accelerators));
-    if (!works) {
-        snprintf(variable, sizeof(variable), "%sTLS", prefix);
-        tell(&s, variable);
+    if (selects(&s.transports, listed(&s.transports, RANGE_TL))) {
+        verdict->wanted = true;
+        copy            = selects(&s.transports, listed(&s.transports, COPY_TL) ||
+                                                     listed(&s.transports, COPY_ALIAS));
+        if (!copy || !copy_available(&s.accelerators)) {
+            verdict->harmful = true;
+            snprintf(variable, sizeof(variable), "%sTLS", prefix);
+            tell(&s, variable);
+        }
     }
     ucs_config_parser_release_opts(&s, selection_table);
-    return works;
 }
 
 bool zr_copy_transport_selected(void)
 {
     static const char suffix[] = "_UCX_TLS=";
+    struct verdict    verdict  = {false, false};
     char              prefix[256];
     const char       *end;
     char            **variable;
 
-    if (!selection_works("UCX_")) {
-        return false;
-    }
+    judge("UCX_", &verdict);
     /* An application may have a prefix of its own (MPI_UCX_TLS); which one it uses is not known
      * here, so all must work. */
     for (variable = environ; variable != NULL && *variable != NULL; variable++) {
@@ -172,9 +177,7 @@ bool zr_copy_transport_selected(void)
             continue;
         }
         snprintf(prefix, sizeof(prefix), "%.*s_UCX_", (int)(end - *variable), *variable);
-        if (!selection_works(prefix)) {
-            return false;
-        }
+        judge(prefix, &verdict);
     }
-    return true;
+    return verdict.wanted && !verdict.harmful;
 }

@@ -7,11 +7,12 @@
 #include <stdbool.h>
 
 /**
- * Reads UCX_TLS and UCX_ACC_DEVICES as UCX does (environment and configuration files, also
- * behind an application's prefix) and asks UCX's ze module for its memory domains.
- * If ze_range is to be used and no transport copies device memory, UCP would refuse to create any
- * worker; the answer is then false, and when ze_range was asked for by name the user is told what
- * to add, once.
+ * Whether ze_range may have a memory domain. Reads UCX_TLS and UCX_ACC_DEVICES as UCX does
+ * (environment and configuration files, also behind an application's prefix) and asks UCX's ze
+ * module for its memory domains.
+ * @return false: no list selects ze_range, and Level Zero need not be touched; or one selects it
+ *         and no transport that copies device memory, so that UCP would refuse to create any
+ *         worker. In that case, if it names ze_range, the user is told what to add, once.
  */
 bool zr_copy_transport_selected(void);
 

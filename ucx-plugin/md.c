@@ -40,7 +40,7 @@ struct zr_uct_tables zr_uct_tables;
 static struct {
     pthread_mutex_t   lock; /* guards the making of the caches */
     struct zr_rcache *exports, *imports;
-    uint64_t          max_extent;
+    _Atomic uint64_t  max_extent;
     _Atomic uint64_t  next_export_id;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_export_id = 1};
 

@@ -1,6 +1,5 @@
 /* The registration cache: see rcache.h. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE
 #include "rcache.h"
 
 #include <errno.h>

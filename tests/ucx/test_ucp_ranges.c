@@ -2,7 +2,6 @@
  * after it: tag, put and get, across object edges; every byte is checked, and that what was large
  * went over ze_range is read from UCX's own protocol report. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE
 #include "ucppair.h"
 #include "zebuf.h"
 
@@ -29,11 +28,13 @@ static const struct message messages[] = {
 static const struct {
     const char             *name;
     int                     map_before;
+    const char             *cpu_access; /* UCX's own scan finds what the CPU cannot touch only */
     ucp_err_handling_mode_t mode;
 } cases[] = {
-    {"mapped before UCX started", 1, UCP_ERR_HANDLING_MODE_NONE},
-    {"mapped after UCX started", 0, UCP_ERR_HANDLING_MODE_NONE},
-    {"mapped after, with peer error handling", 0, UCP_ERR_HANDLING_MODE_PEER},
+    {"mapped before UCX started", 1, "0", UCP_ERR_HANDLING_MODE_NONE},
+    {"mapped before UCX started, visible to the CPU", 1, "1", UCP_ERR_HANDLING_MODE_NONE},
+    {"mapped after UCX started", 0, "0", UCP_ERR_HANDLING_MODE_NONE},
+    {"mapped after, with peer error handling", 0, "0", UCP_ERR_HANDLING_MODE_PEER},
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -248,6 +249,7 @@ int main(int argc, char **argv)
     pair_enter(body, &current);
     setenv("UCX_PROTO_INFO", "y", 1);
     for (k = 0; k < CASES && result == 0; k++) {
+        setenv("ZERANGE_DEVICE_CPU_ACCESS", cases[k].cpu_access, 1);
         result = pair_run(argv[0], k, 120);
         if (result == 0) {
             printf("ok: %s\n", cases[k].name);

@@ -2,7 +2,6 @@
  * are called on objects whose tables hold recorders, and the slot that fired must be the one the
  * layout names. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE
 #include "layout.h"
 
 #include <dlfcn.h>
