@@ -29,8 +29,8 @@ ze_result_t zr_context_check_device(const struct zr_context *context,
                                     const struct zr_device  *device)
 {
     if (!(context->devices & (UINT32_C(1) << device->index))) {
-        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "the context was created without device %u",
-                       device->index);
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "the context was created without device %u", device->index);
     }
     return ZE_RESULT_SUCCESS;
 }

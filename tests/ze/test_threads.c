@@ -1,5 +1,5 @@
-/* Threads that allocate, map, copy, wait and destroy at the same time: with lists of their own, with
- * one queue between them, and with one event between two. */
+/* Threads that allocate, map, copy, wait and destroy at the same time: with lists of their own,
+ * with one queue between them, and with one event between two. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common.h"
 
