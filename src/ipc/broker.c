@@ -1,6 +1,8 @@
 /* The broker: a thread of the exporter that gives object fds to peers of the same user who know
  * an export's secret. Nothing in it waits for a single peer; one request is one packet and one
- * answer, at most 253 fds, and fds made for an answer are closed when it is on its way. */
+ * answer, at most 253 fds, and fds made for an answer are closed when it is on its way. The kernel
+ * limits the fds that are sent and not yet received by user: peers that do not read share a part
+ * of that, so that those who do always get on. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -12,18 +14,24 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <linux/sockios.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ZR_BROKER_CONNECTIONS 64
 #define ZR_BROKER_IDLE_NS     UINT64_C(10000000000) /* a silent peer is dropped after */
 #define ZR_BROKER_REST_NS     UINT64_C(100000000)   /* no accept for so long without fds */
+#define ZR_BROKER_RETRY_NS    UINT64_C(10000000)    /* until an answer is tried again */
 
 struct zr_connection {
     int                      fd;
-    uint64_t                 deadline; /* zr_time_ns at which it is dropped */
-    bool                     answering; /* request waits for room in the socket */
+    unsigned                 unread;    /* fds in the last answer, as far as not known to be read */
+    bool                     answering; /* request waits for its answer to be possible */
+    uint64_t                 deadline;  /* zr_time_ns at which it is dropped */
+    uint64_t                 retry;     /* at which the answer is tried again; 0: when writable */
     struct zr_broker_request request;
 };
 
@@ -84,30 +92,46 @@ static int zr_broker_send(int sock, int status, const int *fds, unsigned count)
     return (n < 0) ? -errno : 0;
 }
 
-/* Send @a count fds, or as many as the kernel lets be under way at once. */
-static int zr_broker_send_fds(int sock, const int *fds, unsigned count)
+/* Fds of this connection that are under way: all of the last answer or none. */
+static unsigned zr_connection_unread(struct zr_connection *connection)
 {
-    int status;
+    int bytes = 0;
 
-    do {
-        status = zr_broker_send(sock, 0, fds, count);
-        count /= 2;
-    } while (status == -ETOOMANYREFS && count > 0);
-    return (status == -ETOOMANYREFS) ? zr_broker_send(sock, status, NULL, 0) : status;
+    if (connection->unread > 0 && ioctl(connection->fd, SIOCOUTQ, &bytes) == 0 && bytes == 0) {
+        connection->unread = 0;
+    }
+    return connection->unread;
+}
+
+/* How many fds the next answer may carry: a quarter of what is left of a quarter of the limit, so
+ * that peers that do not read cannot use it up; at least one. */
+static unsigned zr_broker_allowance(void)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    uint64_t      budget, used = 0;
+    unsigned      i;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    budget = limit.rlim_cur / 4;
+    for (i = 0; i < zr_broker.count; ++i) {
+        used += zr_connection_unread(&zr_broker.connections[i]);
+    }
+    budget = (budget > used) ? (budget - used) / 4 : 0;
+    return (unsigned)ZR_MAX(ZR_MIN(budget, (uint64_t)ZR_BROKER_MAX_FDS), UINT64_C(1));
 }
 
 /* Object fds live only from here to the end of the call; the peer asks again for the rest. */
-static int zr_broker_send_objects(int sock, const struct zr_export *export, unsigned first,
-                                  unsigned count)
+static int zr_broker_send_objects(struct zr_connection *connection, const struct zr_export *export)
 {
+    unsigned    first = connection->request.first, count = connection->request.count, made;
     int         fds[ZR_BROKER_MAX_FDS], status;
-    unsigned    made;
     ze_result_t result = ZE_RESULT_SUCCESS;
 
     if (first >= export->range.count || count == 0 || count > ZR_BROKER_MAX_FDS ||
         count > export->range.count - first) {
-        return zr_broker_send(sock, -EINVAL, NULL, 0);
+        return zr_broker_send(connection->fd, -EINVAL, NULL, 0);
     }
+    count = ZR_MIN(count, zr_broker_allowance());
     for (made = 0; made < count; ++made) {
         result = zr_bo_export(export->range.segments[first + made].object->bo, &fds[made]);
         if (result != ZE_RESULT_SUCCESS) {
@@ -117,27 +141,31 @@ static int zr_broker_send_objects(int sock, const struct zr_export *export, unsi
     if (made == 0) {
         zr_warn("export %llu: object %u cannot be given to a peer: %s",
                 (unsigned long long)export->handle.export_id, first, zr_last_error());
-        return zr_broker_send(sock, (result == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY) ? -EMFILE : -EIO,
-                              NULL, 0);
+        return zr_broker_send(connection->fd,
+                              (result == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY) ? -EMFILE : -EIO, NULL,
+                              0);
     }
-    status = zr_broker_send_fds(sock, fds, made);
+    status = zr_broker_send(connection->fd, 0, fds, made);
     zr_close_all(fds, made);
+    connection->unread = (status == 0) ? made : 0;
     return status;
 }
 
-static int zr_broker_answer(int sock, const struct zr_broker_request *request)
+static int zr_broker_answer(struct zr_connection *connection)
 {
+    const struct zr_broker_request *request = &connection->request;
     struct zr_export *export = zr_export_find(request->export_id, request->secret);
-    int               status;
+    int status;
 
     /* An export that is gone and a wrong secret look alike from outside. */
     if (export == NULL) {
-        return zr_broker_send(sock, -EACCES, NULL, 0);
+        return zr_broker_send(connection->fd, -EACCES, NULL, 0);
     }
     if (request->what == ZR_BROKER_LEAD) {
-        status = zr_broker_send_fds(sock, &export->handle.fd, 1);
+        status = zr_broker_send(connection->fd, 0, &export->handle.fd, 1);
+        connection->unread = (status == 0) ? 1 : 0;
     } else {
-        status = zr_broker_send_objects(sock, export, request->first, request->count);
+        status = zr_broker_send_objects(connection, export);
     }
     zr_export_unref(export);
     return status;
@@ -156,10 +184,26 @@ static void zr_connection_close(struct zr_connection *connection)
 /* @return false: the connection is to be closed. */
 static bool zr_connection_answer(struct zr_connection *connection)
 {
-    int status = zr_broker_answer(connection->fd, &connection->request);
+    int status = (zr_connection_unread(connection) > 0) ? -EBUSY : zr_broker_answer(connection);
 
-    connection->answering = (status == -EAGAIN || status == -ENOBUFS);
-    return status == 0 || connection->answering;
+    switch (status) {
+    case 0:
+        connection->answering = false;
+        connection->retry     = 0;
+        return true;
+    case -EAGAIN:
+        connection->answering = true;
+        connection->retry     = 0;
+        return true;
+    case -EBUSY:        /* it has not read the last answer */
+    case -ETOOMANYREFS: /* the user's processes have too many fds under way together */
+    case -ENOBUFS:
+        connection->answering = true;
+        connection->retry     = zr_time_ns() + ZR_BROKER_RETRY_NS;
+        return true;
+    default:
+        return false;
+    }
 }
 
 static bool zr_connection_read(struct zr_connection *connection)
@@ -229,8 +273,12 @@ static int zr_broker_timeout(uint64_t now)
     unsigned i;
 
     for (i = 0; i < zr_broker.count; ++i) {
-        if (next == 0 || zr_broker.connections[i].deadline < next) {
-            next = zr_broker.connections[i].deadline;
+        const struct zr_connection *connection = &zr_broker.connections[i];
+        uint64_t due = (connection->retry != 0) ? ZR_MIN(connection->retry, connection->deadline)
+                                                : connection->deadline;
+
+        if (next == 0 || due < next) {
+            next = due;
         }
     }
     if (next == 0) {
@@ -245,8 +293,9 @@ static void zr_broker_serve(const struct pollfd *polls, unsigned count, uint64_t
     while (count-- > 0) {
         struct zr_connection *connection = &zr_broker.connections[count];
         bool                  keep       = now < connection->deadline;
+        bool                  due        = connection->retry != 0 && connection->retry <= now;
 
-        if (keep && polls[count].revents != 0) {
+        if (keep && (polls[count].revents != 0 || due)) {
             keep = connection->answering ? zr_connection_answer(connection)
                                          : zr_connection_read(connection);
         }
@@ -256,27 +305,36 @@ static void zr_broker_serve(const struct pollfd *polls, unsigned count, uint64_t
     }
 }
 
+static unsigned zr_broker_prepare(struct pollfd *polls, uint64_t now)
+{
+    unsigned i, count = zr_broker.count;
+
+    if (zr_broker.accept_again <= now) {
+        zr_broker.accept_again = 0;
+    }
+    polls[0] = (struct pollfd){.fd = zr_broker.wake, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd     = (zr_broker.accept_again == 0) ? zr_broker.listener : -1,
+                               .events = POLLIN};
+    for (i = 0; i < count; ++i) {
+        const struct zr_connection *connection = &zr_broker.connections[i];
+
+        polls[2 + i] = (struct pollfd){.fd = connection->fd, .events = POLLIN};
+        if (connection->answering) {
+            polls[2 + i].events = (connection->retry == 0) ? POLLOUT : 0;
+        }
+    }
+    return count;
+}
+
 static void *zr_broker_main(void *arg)
 {
     struct pollfd polls[2 + ZR_BROKER_CONNECTIONS];
-    unsigned      i, count;
+    unsigned      count;
     uint64_t      now;
 
     for (;;) {
-        now = zr_time_ns();
-        if (zr_broker.accept_again <= now) {
-            zr_broker.accept_again = 0;
-        }
-        polls[0] = (struct pollfd){.fd = zr_broker.wake, .events = POLLIN};
-        polls[1] = (struct pollfd){.fd     = (zr_broker.accept_again == 0) ? zr_broker.listener : -1,
-                                   .events = POLLIN};
-        count    = zr_broker.count;
-        for (i = 0; i < count; ++i) {
-            polls[2 + i] = (struct pollfd){
-                .fd     = zr_broker.connections[i].fd,
-                .events = zr_broker.connections[i].answering ? POLLOUT : POLLIN,
-            };
-        }
+        now   = zr_time_ns();
+        count = zr_broker_prepare(polls, now);
         if (poll(polls, 2 + count, zr_broker_timeout(now)) < 0) {
             if (errno != EINTR && errno != ENOMEM) {
                 zr_error("broker: poll: %s; peers are not served any more", strerror(errno));

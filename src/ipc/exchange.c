@@ -19,6 +19,13 @@
 
 #define ZR_EXCHANGE_TIMEOUT_S 5 /* a peer that says nothing for so long is given up */
 
+/* A call that a signal interrupted is made again, unless it is late: signals that keep coming must
+ * not make a wait endless. */
+static bool zr_exchange_again(uint64_t start)
+{
+    return errno == EINTR && zr_time_ns() - start < ZR_EXCHANGE_TIMEOUT_S * UINT64_C(1000000000);
+}
+
 static void zr_exchange_note(struct zr_exchange *x, const char *method, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -216,6 +223,7 @@ static int zr_socket_connect(struct zr_exchange *x)
     const struct timeval limit = {.tv_sec = ZR_EXCHANGE_TIMEOUT_S};
     struct sockaddr_un   address;
     socklen_t            length = zr_broker_address(x->handle.process_id, &address);
+    uint64_t             start  = zr_time_ns();
     int                  fd     = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
@@ -227,7 +235,7 @@ static int zr_socket_connect(struct zr_exchange *x)
         return zr_exchange_errno(x, "socket", "setsockopt", errno);
     }
     while (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        if (errno != EINTR) {
+        if (!zr_exchange_again(start)) {
             return zr_exchange_errno(x, "socket", "connect", errno);
         }
     }
@@ -301,16 +309,17 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
         struct cmsghdr header;
         char           bytes[CMSG_SPACE(ZR_BROKER_MAX_FDS * sizeof(int))];
     } control;
-    struct msghdr msg = {.msg_iov        = &iov,
-                         .msg_iovlen     = 1,
-                         .msg_control    = &control,
-                         .msg_controllen = sizeof(control)};
+    struct msghdr msg   = {.msg_iov        = &iov,
+                           .msg_iovlen     = 1,
+                           .msg_control    = &control,
+                           .msg_controllen = sizeof(control)};
+    uint64_t      start = zr_time_ns();
     unsigned      got;
     ssize_t       n;
 
     do {
         n = recvmsg(x->sock, &msg, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
+    } while (n < 0 && zr_exchange_again(start));
     if (n < 0) {
         return zr_exchange_errno(x, "socket", (errno == EAGAIN) ? "no answer in time" : "recvmsg",
                                  errno);
@@ -353,13 +362,14 @@ static int zr_socket_ask(struct zr_exchange *x, enum zr_broker_what what, unsign
         .first     = first,
         .count     = count,
     };
-    ssize_t n;
-    int     status;
+    uint64_t start = zr_time_ns();
+    ssize_t  n;
+    int      status;
 
     memcpy(request.secret, x->handle.secret, sizeof(request.secret));
     do {
         n = send(x->sock, &request, sizeof(request), MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
+    } while (n < 0 && zr_exchange_again(start));
     if (n != (ssize_t)sizeof(request)) {
         status = zr_exchange_errno(x, "socket", "send", (n < 0) ? errno : EPIPE);
     } else {

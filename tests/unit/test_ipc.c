@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -741,6 +742,53 @@ static void hostile_importer(int sock, const void *arg)
     meet(sock);
 }
 
+/* ---- both ways at once, with threads on each side ---- */
+
+static ze_ipc_mem_handle_t theirs[2];
+
+static void *crossing_thread(void *arg)
+{
+    unsigned i, bad = 0;
+    void    *ptr;
+
+    for (i = 0; i < 40; ++i) {
+        bad += zr_ipc_open(test_device(), &theirs[i % 2], &ptr) != ZE_RESULT_SUCCESS ||
+               zr_ipc_close(ptr) != ZE_RESULT_SUCCESS;
+    }
+    return (void *)(uintptr_t)bad;
+}
+
+static void crossing(int sock, const void *arg)
+{
+    struct holdings     before = hold();
+    ze_ipc_mem_handle_t handle;
+    pthread_t           threads[4];
+    unsigned            i;
+    size_t              size[2];
+    char               *base[2];
+    void               *bad;
+
+    for (i = 0; i < 2; ++i) {
+        base[i] = make_range(30 + 10 * i, &size[i]);
+        export_range(base[i], size[i], &handle);
+        say(sock, &handle, sizeof(handle));
+        hear(sock, &theirs[i], sizeof(theirs[i]));
+    }
+    for (i = 0; i < ZR_ARRAY_SIZE(threads); ++i) {
+        CHECK(pthread_create(&threads[i], NULL, crossing_thread, NULL) == 0);
+    }
+    for (i = 0; i < ZR_ARRAY_SIZE(threads); ++i) {
+        pthread_join(threads[i], &bad);
+        CHECK(bad == NULL);
+    }
+    meet(sock);
+    for (i = 0; i < 2; ++i) {
+        zr_ipc_forget(base[i]);
+        free_range(base[i], size[i]);
+    }
+    check_holdings(before);
+}
+
 /* ---- tables ---- */
 
 #define FIELD(f)  offsetof(struct zr_table_header, f), sizeof(((struct zr_table_header *)0)->f)
@@ -888,6 +936,8 @@ int main(void)
     }
     failed |= run_scenario(&(struct scenario){"hostile clients", hostile_exporter,
                                               hostile_importer, NULL, "socket"});
+    failed |= run_scenario(&(struct scenario){"both ways, four threads each", crossing, crossing,
+                                              NULL, "auto"});
     failed |= run_scenario(&(struct scenario){"one process", own_process, nobody, NULL, "auto"});
     return failed;
 }
