@@ -60,7 +60,7 @@ struct zr_range {
     uint64_t           length; /* sum of the segments' lengths */
     unsigned           count, capacity;
     struct zr_segment *segments; /* inline_segments while count is small */
-    struct zr_segment  inline_segments[4];
+    struct zr_segment  inline_segments[16];
 };
 
 void zr_range_init(struct zr_range *range);

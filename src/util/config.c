@@ -45,8 +45,8 @@ static const struct zr_var vars[] = {
      "0 to 1T (bytes; suffix K, M, G)"},
 };
 
-/* Read by the tests' own programs, not by the driver. */
-static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_ROOT", NULL};
+/* Read by ./run, not by the driver. */
+static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_CONFIGURE", NULL};
 
 static struct zr_config config = {
     .log             = ZR_LOG_WARN,
