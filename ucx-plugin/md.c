@@ -25,7 +25,9 @@ ucs_config_field_t zr_md_config_table[] = {
      "Remote ranges kept open when they are not used, and exports of this process likewise; the "
      "least recently used goes first. inf: no limit",
      offsetof(struct md_config, max_regions), ZR_SETTING_COUNT("CACHE_MAX_REGIONS")},
-    {"CACHE_MAX_SIZE", "inf", "The same in bytes",
+    {"CACHE_MAX_SIZE", "auto",
+     "The same in bytes, since what is kept open cannot be freed by its owner. auto: a quarter of "
+     "the device's memory",
      offsetof(struct md_config, max_size), ZR_SETTING_SIZE("CACHE_MAX_SIZE")},
     {"MAX_EXTENT", "1G",
      "Registering a buffer exports what is mapped around it as well, up to this size, so that "
@@ -233,20 +235,21 @@ ucs_status_t zr_md_query_resources(struct zr_uct_component *component,
     return uct_md_query_single_md_resource(component, resources_p, count_p);
 }
 
-static uint64_t limit_of(size_t units)
+/* UCX writes "inf" and "auto" as its two largest numbers. */
+static uint64_t limit_of(size_t units, uint64_t automatic)
 {
-    /* UCX writes "inf" and "auto" as its two largest numbers. */
-    return units >= SIZE_MAX - 1 ? UINT64_MAX : units;
+    return units == SIZE_MAX ? UINT64_MAX : units == SIZE_MAX - 1 ? automatic : units;
 }
 
-static ucs_status_t start_caches(const struct md_config *config)
+static ucs_status_t start_caches(const struct zr_ze *ze, const struct md_config *config)
 {
-    struct zr_rcache_limits limits = {limit_of(config->max_regions), limit_of(config->max_size),
-                                      false};
-    ucs_status_t            status = UCS_ERR_NO_MEMORY;
+    struct zr_rcache_limits limits = {
+        limit_of(config->max_regions, UINT64_MAX),
+        limit_of(config->max_size, ze->memory_size / 4), false};
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
 
     pthread_mutex_lock(&state.lock);
-    state.max_extent = limit_of(config->max_extent);
+    state.max_extent = limit_of(config->max_extent, UINT64_MAX);
     if (state.exports == NULL &&
         zr_rcache_create(&export_ops, NULL, &limits, &state.exports) != 0) {
         goto out;
@@ -274,7 +277,7 @@ ucs_status_t zr_md_open(struct zr_uct_component *component, const char *name,
     if (ze == NULL) {
         return UCS_ERR_NO_DEVICE;
     }
-    status = start_caches((const struct md_config *)config);
+    status = start_caches(ze, (const struct md_config *)config);
     if (status != UCS_OK) {
         return status;
     }

@@ -33,6 +33,6 @@ void zr_setting_help(char *buffer, size_t max, const void *setting);
                variable, "unsigned long: <number> or \"inf\"")
 #define ZR_SETTING_SIZE(variable)                                                             \
     ZR_SETTING(zr_setting_read_size, ucs_config_sprintf_memunits, ucs_config_clone_ulong,     \
-               variable, "memory units: <number>[b|kb|mb|gb] or \"inf\"")
+               variable, "memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\"")
 
 #endif

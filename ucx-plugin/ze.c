@@ -106,6 +106,24 @@ static bool find_copy_group(struct zr_ze *ze)
     return found;
 }
 
+static uint64_t memory_size(ze_device_handle_t device)
+{
+    ze_device_memory_properties_t memories[16];
+    uint32_t                      count = 16, k;
+    uint64_t                      sum   = 0;
+
+    memset(memories, 0, sizeof(memories));
+    for (k = 0; k < 16; k++) {
+        memories[k].stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES;
+    }
+    if (zeDeviceGetMemoryProperties(device, &count, memories) == ZE_RESULT_SUCCESS) {
+        for (k = 0; k < count && k < 16; k++) {
+            sum += memories[k].totalSize;
+        }
+    }
+    return sum != 0 ? sum : UINT64_MAX;
+}
+
 static void start(void)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -125,7 +143,8 @@ static void start(void)
         snprintf(missing, sizeof(missing), "zeContextCreate returned 0x%x", (unsigned)result);
         return;
     }
-    ze->range_ext = lists_range_extension(ze->driver);
+    ze->memory_size = memory_size(ze->device);
+    ze->range_ext   = lists_range_extension(ze->driver);
     if (zeDriverGetExtensionFunctionAddress(ze->driver, "zrSubscribeMappings", &function) ==
         ZE_RESULT_SUCCESS) {
         ze->subscribe = (zr_pfnSubscribeMappings_t)function;

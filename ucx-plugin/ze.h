@@ -13,8 +13,9 @@ struct zr_ze {
     ze_driver_handle_t  driver;
     ze_device_handle_t  device;
     ze_context_handle_t context;
-    uint32_t            copy_group; /* ordinal of the queue group copies go to */
-    bool                range_ext;  /* the driver lists the range extension */
+    uint32_t            copy_group;  /* ordinal of the queue group copies go to */
+    uint64_t            memory_size; /* bytes, of all the device's memories */
+    bool                range_ext;   /* the driver lists the range extension */
     /* NULL where the driver does not tell of maps and unmaps */
     zr_pfnSubscribeMappings_t subscribe;
 };

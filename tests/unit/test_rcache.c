@@ -16,14 +16,14 @@
 
 /* A fake owner: counts, and widens or fails as a test asks. */
 struct owner {
-    atomic_int opens, closes, revokes, live;
-    uint64_t   widen; /* both sides, aligned */
-    int        fail;  /* what open returns */
-    int        fail_times;
-    bool       invalid; /* what valid answers, inverted */
-    atomic_int hold;    /* open waits while set */
-    atomic_int inside;  /* threads in open */
-    uint64_t   next_id;
+    atomic_int       opens, closes, revokes, live;
+    uint64_t         widen; /* both sides, aligned */
+    int              fail;  /* what open returns */
+    int              fail_times;
+    bool             invalid; /* what valid answers, inverted */
+    atomic_int       hold;    /* open waits while set */
+    atomic_int       inside;  /* threads in open */
+    _Atomic uint64_t next_id;
 };
 
 static int fake_open(void *arg, const struct zr_rcache_request *request,
