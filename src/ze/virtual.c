@@ -36,15 +36,18 @@ ze_result_t zr_zeVirtualMemReserve(ze_context_handle_t hContext, const void *pSt
 
 ze_result_t zr_zeVirtualMemFree(ze_context_handle_t hContext, const void *ptr, size_t size)
 {
-    ze_result_t result = zr_virtual_check(hContext, ptr, size);
+    ze_result_t       result = zr_virtual_check(hContext, ptr, size);
+    struct zr_va_info info;
 
-    if (result == ZE_RESULT_SUCCESS) {
-        result = zr_va_unreserve(ptr, size);
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
     }
-    if (result == ZE_RESULT_SUCCESS) {
+    /* Before the addresses are free: another thread may get and export them at once. */
+    zr_va_query(ptr, &info);
+    if (info.region_base == (uintptr_t)ptr && info.region_size == size) {
         zr_ipc_forget(ptr);
     }
-    return result;
+    return zr_va_unreserve(ptr, size);
 }
 
 ze_result_t zr_zeVirtualMemQueryPageSize(ze_context_handle_t hContext, ze_device_handle_t hDevice,
