@@ -3,28 +3,36 @@
 # those from before, and the next run passes.
 : "${srcdir:?set by make check}" "${builddir:?set by make check}"
 
-# A mount, network and process view of its own: what other programs do at the same time is not
-# in the lists that are compared. In a chroot the root is no mount and cannot be made private.
+# Files, sockets and processes of its own: what other programs do at the same time is not in the
+# lists that are compared. In a chroot the root is no mount and cannot be made private.
 for propagation in private unchanged; do
-    own=(unshare --mount --propagation $propagation --net --ipc --pid --fork --mount-proc)
+    own=(unshare --mount --propagation "$propagation" --net --ipc --pid --fork --mount-proc)
     if [ -z "${ZR_KILL_PRIVATE:-}" ] && "${own[@]}" true 2>/dev/null; then
         export ZR_KILL_PRIVATE=1
         exec "${own[@]}" bash "$0" "$@"
     fi
 done
 if [ -n "${ZR_KILL_PRIVATE:-}" ]; then
-    mount -t tmpfs -o size=4g,mode=1777 tmpfs /dev/shm || exit 1
-    ip link set lo up || exit 1
+    set -e
+    mount -t tmpfs -o mode=1777 tmpfs /mnt
+    for dir in "$builddir" "$srcdir"; do
+        [ "${dir#/tmp/}" != "$dir" ] || continue
+        mkdir -p "/mnt/${dir#/tmp/}"
+        mount --bind "$dir" "/mnt/${dir#/tmp/}"
+    done
+    mount --rbind /mnt /tmp
+    mount -t tmpfs -o size=4g,mode=1777 tmpfs /dev/shm
+    ip link set lo up
+    set +e
+else
+    export TMPDIR=$builddir/tests/faults/tmp
+    mkdir -p "$TMPDIR"
 fi
 . "$srcdir/tests/mpi/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+export ZR_KILL_TEST=$work # marks the ranks of this test
 
 things() {
-    ls -A /dev/shm | sed 's|^|/dev/shm/|'
-    find "$TMPDIR" -mindepth 1
-    [ -z "${ZR_KILL_PRIVATE:-}" ] || find /tmp -xdev -user "$(id -u)" \
-        \( -name 'zerange*' -o -name 'ucx*' \) -not -path "$work*" 2>/dev/null
+    find /dev/shm "${TMPDIR:-/tmp}" -xdev -mindepth 1 -not -path "$work*"
     awk 'NR > 1 && $8 != "" { print "socket", $8 }' /proc/net/unix
     ps -eo comm= | grep -e '^zr_' -e '^prte' -e '^mpirun'
 }
@@ -41,7 +49,8 @@ kill_rank() {
         case $line in
         1048576*)
             for pid in $(pgrep -x zr_bw); do
-                if grep -qzx "OMPI_COMM_WORLD_RANK=$victim" "/proc/$pid/environ"; then
+                if grep -qzx "OMPI_COMM_WORLD_RANK=$victim" "/proc/$pid/environ" &&
+                    grep -qzx "ZR_KILL_TEST=$work" "/proc/$pid/environ"; then
                     kill -KILL "$pid" && killed=$pid
                 fi
             done ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every byte of a message arrives, and nothing beside it changes, however the buffers are made.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 few="-c -i 2 -x 0 -u 1 -W 4"
 while IFS='|' read -r name sizes args; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demonstration: exit 0 with ze_range, 1 without it and for a wrong argument.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 export PATH="$builddir/benchmarks:$PATH"
 
 status=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A long copy is shared by every copy engine the device has; --engines-report counts them.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 while read -r profile engines; do
     export ZERANGE_SOFT=$profile

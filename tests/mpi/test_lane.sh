@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Large messages between device buffers take ze_range and no other lane; without it they arrive too.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 export UCX_PROTO_INFO=y
 while IFS='|' read -r args; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ping-pong in both directions at once, every byte checked.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 few="-c -i 3 -x 1 -u 1"
 while IFS='|' read -r name sizes args; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A bad command line is refused with one line that names option, value and what is allowed; all
 # ranks end with status 2. A device that is not there is named too.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 while IFS='|' read -r args line; do
     status=0

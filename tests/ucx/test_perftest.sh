@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ucx_info lists ze_range, and ucx_perftest between two processes passes on device memory.
-. "$srcdir/tests/mpi/lib.sh"
+. "${srcdir:?set by make check}/tests/mpi/lib.sh"
 
 ucx_info -d >"$work/info" 2>&1 || bad "ucx_info -d: exit $?"
 grep -q 'Transport: ze_range' "$work/info" || {
