@@ -169,11 +169,14 @@ void *zr_soft_bo_cpu(struct zr_soft_bo *bo)
 {
     void *cpu = atomic_load_explicit(&bo->cpu, memory_order_acquire);
     void *expected;
+    int   flags;
 
     if (cpu != NULL) {
         return cpu;
     }
-    cpu = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | (bo->size <= 2 * ZR_MIB ? MAP_POPULATE : 0), bo->fd, 0);
+    /* A small object is about to be used whole; of a large one only what is touched. */
+    flags = MAP_SHARED | (bo->size <= 2 * ZR_MIB ? MAP_POPULATE : 0);
+    cpu   = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, flags, bo->fd, 0);
     if (cpu == MAP_FAILED) {
         return NULL;
     }

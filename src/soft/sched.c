@@ -14,6 +14,7 @@
 
 #define ZR_SOFT_INLINE_BUDGET (64 * ZR_KIB) /* done by the submitter: a hand-over costs more */
 #define ZR_SOFT_SLICE_BUDGET  ZR_MIB        /* of a thread before another batch has its turn */
+#define ZR_SOFT_PREEMPT_NS    UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
 
 /* ---- requests ---- */
 
@@ -410,17 +411,32 @@ static uint64_t zr_soft_poll_ns(uint64_t blocked_ns)
     return blocked_ns < 20 * 1000 * 1000 ? 50 * 1000 : 400 * 1000;
 }
 
-static bool zr_soft_engine_wanted(struct zr_soft_dev *dev, const struct zr_soft_engine *engine)
+static bool zr_soft_wants(const struct zr_soft_req *req, const struct zr_soft_engine *engine)
+{
+    unsigned i;
+
+    for (i = 0; i < req->width * req->slot->siblings; i++) {
+        if (&req->ctx->dev->engine[req->slot->engine[i]] == engine) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Could a pending request start if this one, which holds engines, were not there? */
+static bool zr_soft_in_the_way(struct zr_soft_dev *dev, const struct zr_soft_req *holder)
 {
     struct zr_soft_req *req;
-    unsigned            i;
+    unsigned            row;
 
     TAILQ_FOREACH (req, &dev->pending, link) {
-        if (!zr_soft_req_ordered(req) || !zr_soft_req_deps_done(req)) {
+        if (req == holder || !zr_soft_req_ordered(req) || !zr_soft_req_deps_done(req)) {
             continue;
         }
-        for (i = 0; i < req->width * req->slot->siblings; i++) {
-            if (&dev->engine[req->slot->engine[i]] == engine) {
+        for (row = 0; row < holder->width; row++) {
+            if (holder->batch[row].engine != NULL &&
+                holder->batch[row].engine->running == &holder->batch[row] &&
+                zr_soft_wants(req, holder->batch[row].engine)) {
                 return true;
             }
         }
@@ -429,25 +445,38 @@ static bool zr_soft_engine_wanted(struct zr_soft_dev *dev, const struct zr_soft_
 }
 
 /* A semaphore wait of a single batch gives the engine to who wants it. A parallel set cannot be
- * preempted between its barriers. */
+ * preempted between its barriers: where all of it waits and another context wants an engine of
+ * it, the kernel resets it when the preemption timeout is over. */
 static void zr_soft_batch_blocked(struct zr_soft_dev *dev, struct zr_soft_batch *batch)
 {
-    uint64_t now = zr_time_ns();
+    struct zr_soft_req *req = batch->req;
+    uint64_t            now = zr_time_ns(), since;
 
     if (batch->blocked_ns == 0) {
         batch->blocked_ns = now;
     }
     batch->wake_ns = now + zr_soft_poll_ns(now - batch->blocked_ns);
     batch->polling = true;
-    if (batch->req->width > 1 || !zr_soft_engine_wanted(dev, batch->engine)) {
+    since          = ZR_MAX(batch->blocked_ns, req->progress_ns);
+    if (req->width > 1 && now - since < ZR_SOFT_PREEMPT_NS) {
         zr_soft_make_waiting(dev, batch);
+        return;
+    }
+    if (!zr_soft_in_the_way(dev, req)) {
+        zr_soft_make_waiting(dev, batch);
+        return;
+    }
+    if (req->width > 1) {
+        zr_soft_hang(batch, "a set cannot be preempted, and this one waits at a semaphore while "
+                            "another context wants an engine of it");
+        zr_soft_batch_hung(dev, batch);
         return;
     }
     batch->engine->running = NULL;
     batch->engine          = NULL;
     batch->state           = ZR_SOFT_PENDING;
-    TAILQ_INSERT_TAIL(&dev->pending, batch->req, link);
-    batch->req->in_pending = true;
+    TAILQ_INSERT_TAIL(&dev->pending, req, link);
+    req->in_pending = true;
     zr_soft_dispatch(dev);
 }
 
@@ -460,6 +489,9 @@ static void zr_soft_settle(struct zr_soft_dev *dev, struct zr_soft_batch *batch,
         return;
     }
     batch->polling = false;
+    if (step != ZR_SOFT_BLOCKED) {
+        batch->req->progress_ns = zr_time_ns();
+    }
     switch (step) {
     case ZR_SOFT_DONE:
         zr_soft_batch_done(dev, batch);

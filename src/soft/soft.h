@@ -397,6 +397,7 @@ struct zr_soft_req {
     unsigned               num_deps, max_deps;
     atomic_int             error; /* negative errno: stop */
     unsigned               width, finished;
+    uint64_t               progress_ns; /* when one of its batches last got on */
     struct zr_soft_batch   batch[];
 };
 

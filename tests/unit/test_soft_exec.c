@@ -406,7 +406,7 @@ static void emit_bad(struct batch *b, struct rig *r, unsigned index)
         EMIT(b, 0x10200003, LO(r->dst.va + 4), HI(r->dst.va), 1, 2);
         break;
     case 12: /* jump out of the batch */
-        EMIT(b, 0x18800101, LO(r->dst.va + (UINT64_C(1) << 40)), HI(r->dst.va + (UINT64_C(1) << 40)));
+        EMIT(b, 0x18800101, LO(r->dst.va), HI(r->dst.va + (UINT64_C(1) << 40)));
         break;
     case 13: /* register wait form */
         EMIT(b, 0x0e000002 | 1 << 15 | 1 << 16 | 4 << 12, 0, LO(r->dst.va), HI(r->dst.va));
@@ -534,6 +534,44 @@ static void set_hang(void **state)
     assert_int_equal(client_exec(&pvc, r.ctx, list, 3, 2, EXEC_OBJECT_WRITE), -EIO);
     object_destroy(&pvc, &second);
     rig_close(&r);
+}
+
+/* A set that waits is in the way of other contexts and cannot be preempted: it is reset. */
+static void set_in_the_way(void **state)
+{
+    struct client               c;
+    struct rig                  r;
+    struct object               second, other;
+    struct object              *set[] = {&r.dst, &r.batch, &second}, *single[] = {&other};
+    struct drm_i915_reset_stats stats = {0};
+    struct batch                b;
+    uint32_t                    ctx;
+
+    client_open(&c, 0);
+    rig_open(&r, &c);
+    assert_int_equal(context_create(&c, 6, 2, true, &r.ctx), 0);
+    assert_int_equal(context_create(&c, 7, 1, true, &ctx), 0);
+    object_create(&c, 64 << 10, I915_MEMORY_CLASS_SYSTEM, &second);
+    object_create(&c, 64 << 10, I915_MEMORY_CLASS_SYSTEM, &other);
+    b = batch_of(&r.batch);
+    emit_wait_equal(&b, r.dst.va, 12345); /* for ever */
+    emit_end(&b);
+    b = batch_of(&second);
+    emit_end(&b);
+    b = batch_of(&other);
+    emit_end(&b);
+    assert_int_equal(client_exec(&c, r.ctx, set, 3, 2, EXEC_OBJECT_WRITE), 0);
+    assert_int_equal(object_wait(&c, &r.dst, SECONDS(1)), -ETIME); /* nobody minds */
+    assert_int_equal(client_exec(&c, ctx, single, 1, 1, 0), 0);
+    assert_int_equal(object_wait(&c, &other, SECONDS(20)), 0);
+    assert_int_equal(rig_guilty(&r), 1);
+    stats.ctx_id = ctx;
+    assert_int_equal(client_ioctl(&c, DRM_IOCTL_I915_GET_RESET_STATS, &stats), 0);
+    assert_int_equal(stats.batch_active, 0);
+    object_destroy(&c, &second);
+    object_destroy(&c, &other);
+    rig_close(&r);
+    client_close(&c);
 }
 
 /* ---- fences ---- */
@@ -886,6 +924,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mem_copy_hangs_dg2),
         cmocka_unit_test(unterminated_batch),
         cmocka_unit_test(set_hang),
+        cmocka_unit_test(set_in_the_way),
         cmocka_unit_test(bans),
         cmocka_unit_test(client_ban),
         cmocka_unit_test(spinner),
