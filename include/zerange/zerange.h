@@ -54,7 +54,12 @@ typedef enum _ze_init_driver_properties_ext_flag_t {
     ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_FORCE_UINT32         = 0x7fffffff
 } ze_init_driver_properties_ext_flag_t;
 
-/** In the pNext chain of ze_init_driver_type_desc_t: what the driver is asked to spare. */
+/** In the pNext chain of ze_init_driver_type_desc_t: what contexts that state no flag of their own
+ * are to spare. OPTIMIZE_MEMORY: staging rings are small, freed backing is given back at once,
+ * pages come when touched. OPTIMIZE_PERFORMANCE: large staging rings, freed backing of allocations
+ * is kept for the next of its size (at most 64 MiB), pages of host memory are there at once.
+ * Neither: as OPTIMIZE_MEMORY, with staging rings in between. Only the first initialisation
+ * counts; one with all driver types and no chain does not, as the loader makes such calls itself. */
 typedef struct _ze_init_driver_properties_ext_desc_t {
     ze_structure_type_t stype; /**< ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC */
     const void         *pNext;
@@ -85,9 +90,12 @@ typedef ze_result_t (ZE_APICALL *zr_pfnDeviceGetCompletedBatches_t)(ze_device_ha
                                                                     uint32_t *count,
                                                                     uint64_t *batches);
 
-/** "zrGetCounts": live objects of this process, for programs that look for leaks. */
+/** "zrGetCounts": live objects of this process, for programs that look for leaks; and what the
+ * driver holds for speed. */
 typedef struct {
     uint64_t objects, regions, mappings, exports, imports, imported_objects;
+    uint64_t kept_bytes;    /**< freed backing kept for the next allocation of its size */
+    uint64_t staging_bytes; /**< of the queues' staging rings for short host sources */
 } zr_counts_t;
 typedef ze_result_t (ZE_APICALL *zr_pfnGetCounts_t)(zr_counts_t *counts);
 

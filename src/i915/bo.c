@@ -243,6 +243,7 @@ ze_result_t zr_bo_import(struct zr_i915 *dev, int fd, struct zr_bo **bo_p)
         model.cache     = zr_i915_is_discrete(dev) || !dev->info.has_llc ?
                               ZR_CACHE_WRITE_COMBINED :
                               ZR_CACHE_CACHED;
+        model.shared    = true;
         result          = zr_bo_adopt(dev, &model, bo_p);
         if (result != ZE_RESULT_SUCCESS) {
             zr_bo_close_handle(dev, arg.handle);
@@ -262,6 +263,7 @@ ze_result_t zr_bo_export(struct zr_bo *bo, int *fd_p)
                        bo->dev->info.node.path, bo->handle, (unsigned long long)bo->size,
                        strerror(-ret));
     }
+    atomic_store(&bo->shared, true);
     *fd_p = arg.fd;
     return ZE_RESULT_SUCCESS;
 }

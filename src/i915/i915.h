@@ -73,7 +73,8 @@ struct zr_bo {
     enum zr_placement placement;
     enum zr_cache     cache;
     bool              userptr;
-    void             *priv; /* of src/i915 */
+    atomic_bool       shared; /* a dma-buf of it exists or existed; set, never cleared */
+    void             *priv;   /* of src/i915 */
 };
 
 /** @return SUCCESS; OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED_SIZE,

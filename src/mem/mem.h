@@ -29,6 +29,7 @@ struct zr_phys {
     enum zr_cache   cache;
     uint64_t        context_word; /* the caller's, for debugging only */
     bool            device_local; /* of an import: as its exporter says */
+    bool            keep; /* its BO goes to the pool of kept backing when it is dropped */
     struct zr_bo   *bo;   /* on the device it was opened on; NULL before */
     void           *priv; /* of phys.c: the object on further devices */
 };
@@ -101,9 +102,13 @@ ze_result_t zr_va_get_access(const void *ptr, size_t size, ze_memory_access_attr
                              size_t *size_p);
 
 /** Allocate USM: an object of its own behind its own VA. @param type ZE_MEMORY_TYPE_DEVICE
- * (PROT_NONE for the CPU), _HOST or _SHARED (CPU mapped). @param alignment 0 or a power of two.*/
+ * (PROT_NONE for the CPU), _HOST or _SHARED (CPU mapped). @param alignment 0 or a power of two.
+ * @param eager  spend memory for speed: its pages are there at once, its backing is kept for the
+ *               next allocation of the same size when it is freed */
 ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size,
-                         size_t alignment, void **ptr_p);
+                         size_t alignment, bool eager, void **ptr_p);
+/** Give all kept backing back. @return false: there was none. */
+bool zr_pool_drop(void);
 /** @return INVALID_ARGUMENT if @a ptr is not the base of an allocation */
 ze_result_t zr_usm_free(void *ptr);
 
@@ -155,6 +160,7 @@ void zr_va_unsubscribe(zr_mapping_cb cb, void *arg);
 /* Live objects, mappings and bytes, for tests that count. */
 struct zr_mem_counts {
     uint64_t objects, regions, mappings;
+    uint64_t kept_bytes; /* freed backing that waits to be used again */
 };
 void zr_mem_counts(struct zr_mem_counts *counts);
 

@@ -116,7 +116,7 @@ void zr_phys_unref(struct zr_phys *phys)
         zr_bo_unref(peer->bo);
         free(peer);
     }
-    if (phys->bo != NULL) {
+    if (phys->bo != NULL && !(phys->keep && zr_pool_put(phys->bo))) {
         zr_bo_unref(phys->bo);
     }
     free(phys);

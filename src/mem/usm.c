@@ -72,8 +72,40 @@ static ze_result_t zr_usm_region(ze_memory_type_t type, size_t size, size_t alig
     return ZE_RESULT_SUCCESS;
 }
 
+/* Backing of an allocation: kept, fresh, or fresh after everything kept was given back. */
+static ze_result_t zr_usm_bo(struct zr_i915 *dev, bool device, size_t size, struct zr_bo **bo_p)
+{
+    const enum zr_placement placement = device ? ZR_PLACE_DEVICE : ZR_PLACE_SYSTEM;
+    const enum zr_cache     cache     = device ? ZR_CACHE_WRITE_COMBINED : ZR_CACHE_CACHED;
+    const uint64_t          length    = ZR_ALIGN_UP(size, device ? ZR_PAGE_SMALL : ZR_CPU_PAGE);
+    ze_result_t             result;
+
+    *bo_p = zr_pool_take(dev, length, placement);
+    if (*bo_p != NULL) {
+        return ZE_RESULT_SUCCESS;
+    }
+    result = zr_bo_create(dev, length, placement, cache, bo_p);
+    if ((result == ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY ||
+         result == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY) && zr_pool_drop()) {
+        result = zr_bo_create(dev, length, placement, cache, bo_p);
+    }
+    return result;
+}
+
+/* The CPU finds every page in its page table. Nobody else knows the memory yet. */
+static void zr_usm_prefault(const struct zr_region *region)
+{
+    volatile char *at = (volatile char *)region->base;
+    size_t         i;
+
+    for (i = 0; zr_phys_cpu_visible(region->extents[0].phys) && i < region->size;
+         i += ZR_CPU_PAGE) {
+        at[i] = at[i];
+    }
+}
+
 ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size,
-                         size_t alignment, void **ptr_p)
+                         size_t alignment, bool eager, void **ptr_p)
 {
     bool              device = (type == ZE_MEMORY_TYPE_DEVICE);
     struct zr_region *region;
@@ -88,9 +120,7 @@ ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size
         return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT,
                        "allocation: alignment 0x%zx is not a usable power of two", alignment);
     }
-    result = zr_bo_create(dev, ZR_ALIGN_UP(size, device ? ZR_PAGE_SMALL : ZR_CPU_PAGE),
-                          device ? ZR_PLACE_DEVICE : ZR_PLACE_SYSTEM,
-                          device ? ZR_CACHE_WRITE_COMBINED : ZR_CACHE_CACHED, &bo);
+    result = zr_usm_bo(dev, device, size, &bo);
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
@@ -98,7 +128,8 @@ ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
-    result = zr_usm_region(type, size, alignment, &region);
+    phys->keep = eager;
+    result     = zr_usm_region(type, size, alignment, &region);
     if (result != ZE_RESULT_SUCCESS) {
         goto err_phys;
     }
@@ -109,6 +140,9 @@ ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size
     if (result != ZE_RESULT_SUCCESS) {
         zr_region_free(region);
         return result;
+    }
+    if (eager) {
+        zr_usm_prefault(region);
     }
     return zr_region_publish(region, ptr_p);
 

@@ -454,6 +454,7 @@ void zr_mem_counts(struct zr_mem_counts *counts)
 
     counts->objects  = zr_phys_count();
     counts->mappings = 0;
+    counts->kept_bytes = zr_pool_bytes();
     pthread_rwlock_rdlock(&zr_va.lock);
     counts->regions = zr_va.count;
     for (i = 0; i < zr_va.count; ++i) {

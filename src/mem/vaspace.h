@@ -74,6 +74,14 @@ uint64_t zr_va_stamp(void);
 /* Live objects. */
 uint64_t zr_phys_count(void);
 
+/* ---- kept backing (pool.c) ---- */
+
+/* A buffer object of exactly this size and placement, its reference is the caller's; NULL: none. */
+struct zr_bo *zr_pool_take(const struct zr_i915 *dev, uint64_t size, enum zr_placement placement);
+/* Takes the caller's reference over; false: not fit for it, the reference stays the caller's. */
+bool zr_pool_put(struct zr_bo *bo);
+uint64_t zr_pool_bytes(void);
+
 /* Reserve @a size bytes of VA without access: at @a hint if that is free and on a small page, else
  * aligned to a power of two; NULL: none left. */
 void *zr_vm_reserve(const void *hint, size_t size, size_t alignment);

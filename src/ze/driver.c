@@ -1,6 +1,6 @@
 /* The driver as clients see it: properties, extensions, and functions found by name. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ze.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <string.h>
@@ -144,6 +144,8 @@ static ze_result_t ZE_APICALL zr_get_counts(zr_counts_t *counts)
     *counts = (zr_counts_t){.objects          = mem.objects,
                             .regions          = mem.regions,
                             .mappings         = mem.mappings,
+                            .kept_bytes       = mem.kept_bytes,
+                            .staging_bytes    = zr_staging_bytes(),
                             .exports          = ipc.exports,
                             .imports          = ipc.imports,
                             .imported_objects = ipc.imported_objects};

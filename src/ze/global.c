@@ -103,20 +103,24 @@ ze_result_t zr_zeInit(ze_init_flags_t flags)
     if (flags == ZE_INIT_FLAG_VPU_ONLY) {
         return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED, "zeInit: zerange has GPUs only");
     }
+    (void)zr_driver_policy();
     return zr_init();
 }
 
-/* Find the application's wish for the whole driver.
- * The loader calls in with no descriptor before the application does, so the first call does not
- * decide: the first that carries the structure does, unless a context exists by then. */
-static ze_result_t zr_init_properties(const void *chain)
+/* Find the application's wish for the whole driver. The first initialisation decides; but where
+ * there are several drivers the loader initialises them all, without any wish, before it passes on
+ * what the application asks for: such a call is known by its shape and does not decide. */
+static ze_result_t zr_init_properties(const ze_init_driver_type_desc_t *type)
 {
     const ze_init_driver_properties_ext_desc_t *desc =
-        zr_chain_find(chain, ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC);
+        zr_chain_find(type->pNext, ZE_STRUCTURE_TYPE_INIT_DRIVER_PROPERTIES_EXT_DESC);
     const uint32_t memory      = ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_MEMORY;
     const uint32_t performance = ZE_INIT_DRIVER_PROPERTIES_EXT_FLAG_OPTIMIZE_PERFORMANCE;
 
     if (desc == NULL) {
+        if (type->flags != UINT32_MAX || type->pNext != NULL) {
+            (void)zr_driver_policy();
+        }
         return ZE_RESULT_SUCCESS;
     }
     if ((desc->flags & memory) && (desc->flags & performance)) {
@@ -148,7 +152,7 @@ ze_result_t zr_zeInitDrivers(uint32_t *pCount, ze_driver_handle_t *phDrivers,
     if (!(desc->flags & ZE_INIT_DRIVER_TYPE_FLAG_GPU)) {
         return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED, "zeInitDrivers: zerange has GPUs only");
     }
-    result = zr_init_properties(desc->pNext);
+    result = zr_init_properties(desc);
     if (result == ZE_RESULT_SUCCESS) {
         result = zr_init();
     }
@@ -181,6 +185,7 @@ __attribute__((destructor)) static void zr_driver_end(void)
     zr_objects_end();
     zr_ipc_shutdown();
     zr_streams_end();
+    zr_pool_drop();
     for (unsigned i = 0; i < driver->num_devices; i++) {
         struct zr_i915 *i915 = driver->device[i]->i915;
 

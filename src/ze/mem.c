@@ -29,6 +29,12 @@ static ze_result_t zr_alloc_check(ze_context_handle_t hContext, size_t size, siz
     return zr_context_check_device((struct zr_context *)hContext, device);
 }
 
+/* True where the application wants speed rather than little memory. */
+static bool zr_alloc_eager(ze_context_handle_t hContext)
+{
+    return ((struct zr_context *)hContext)->policy == ZR_POLICY_PERFORMANCE;
+}
+
 /* A dma-buf of the client as device memory. */
 static ze_result_t zr_import_dmabuf(struct zr_device                      *device,
                                     const ze_external_memory_import_fd_t *import, size_t size,
@@ -57,7 +63,6 @@ static ze_result_t zr_import_dmabuf(struct zr_device                      *devic
     }
     result = zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, &phys);
     if (result != ZE_RESULT_SUCCESS) {
-        zr_bo_unref(bo);
         return result;
     }
     zr_range_init(&range);
@@ -91,7 +96,8 @@ ze_result_t zr_zeMemAllocDevice(ze_context_handle_t               hContext,
     }
     import = zr_chain_find(device_desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD);
     return import ? zr_import_dmabuf(device, import, size, pptr)
-                  : zr_usm_alloc(device->i915, ZE_MEMORY_TYPE_DEVICE, size, alignment, pptr);
+                  : zr_usm_alloc(device->i915, ZE_MEMORY_TYPE_DEVICE, size, alignment,
+                                 zr_alloc_eager(hContext), pptr);
 }
 
 ze_result_t zr_zeMemAllocHost(ze_context_handle_t             hContext,
@@ -111,7 +117,7 @@ ze_result_t zr_zeMemAllocHost(ze_context_handle_t             hContext,
                        host_desc->flags);
     }
     return zr_usm_alloc(zr_context_device(context)->i915, ZE_MEMORY_TYPE_HOST, size, alignment,
-                        pptr);
+                        zr_alloc_eager(hContext), pptr);
 }
 
 ze_result_t zr_zeMemAllocShared(ze_context_handle_t               hContext,
@@ -140,7 +146,8 @@ ze_result_t zr_zeMemAllocShared(ze_context_handle_t               hContext,
     if (device == NULL) {
         device = zr_context_device((struct zr_context *)hContext);
     }
-    return zr_usm_alloc(device->i915, ZE_MEMORY_TYPE_SHARED, size, alignment, pptr);
+    return zr_usm_alloc(device->i915, ZE_MEMORY_TYPE_SHARED, size, alignment,
+                        zr_alloc_eager(hContext), pptr);
 }
 
 /* Forget the fds given out for the objects behind [ptr, ptr+size). */

@@ -27,16 +27,12 @@ static ze_result_t zr_physical_make(struct zr_device *device, const ze_physical_
         return result;
     }
     if (desc->size > bo->size) {
-        result = zr_fail(ZE_RESULT_ERROR_INVALID_SIZE,
+        zr_bo_unref(bo);
+        return zr_fail(ZE_RESULT_ERROR_INVALID_SIZE,
                          "import of %zu bytes, the dma-buf (fd %d) has %llu", desc->size,
                          import->fd, (unsigned long long)bo->size);
-    } else {
-        result = zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, phys_p);
     }
-    if (result != ZE_RESULT_SUCCESS) {
-        zr_bo_unref(bo);
-    }
-    return result;
+    return zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, phys_p);
 }
 
 ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handle_t hDevice,

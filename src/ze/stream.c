@@ -11,6 +11,7 @@
 
 static pthread_mutex_t   streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct zr_stream *streams;
+static _Atomic uint64_t  staging_bytes;
 
 /* Staging trades memory for a system call less per short host source. */
 static size_t zr_policy_staging(enum zr_policy policy)
@@ -23,6 +24,11 @@ static size_t zr_policy_staging(enum zr_policy policy)
     default:
         return 4 * ZR_STAGE_MAX;
     }
+}
+
+uint64_t zr_staging_bytes(void)
+{
+    return atomic_load(&staging_bytes);
 }
 
 ze_result_t zr_stream_create(struct zr_device *device, enum zr_policy policy,
@@ -96,6 +102,7 @@ void zr_stream_close(struct zr_stream *stream)
         zr_bo_unmap(stream->staging, stream->staging_cpu, stream->staging_size);
         zr_bo_unref(stream->staging);
         stream->staging = NULL;
+        atomic_fetch_sub(&staging_bytes, stream->staging_size);
     }
     zr_range_clear(&stream->range[0]);
     zr_range_clear(&stream->range[1]);
@@ -239,6 +246,7 @@ static bool zr_staging_ready(struct zr_stream *stream)
         return false;
     }
     stream->staging_cpu = cpu;
+    atomic_fetch_add(&staging_bytes, stream->staging_size);
     return true;
 }
 

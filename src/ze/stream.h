@@ -77,6 +77,8 @@ struct zr_stream {
     unsigned          segs_capacity[4];
 };
 
+/* Bytes of all staging rings. */
+uint64_t zr_staging_bytes(void);
 ze_result_t zr_stream_create(struct zr_device *device, enum zr_policy policy,
                              struct zr_stream **stream_p);
 struct zr_stream *zr_stream_ref(struct zr_stream *stream);

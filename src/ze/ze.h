@@ -198,7 +198,7 @@ static inline struct zr_device *zr_device_of(const struct zr_i915 *i915)
     return NULL;
 }
 
-/* The policy of contexts that state none; from here on the first descriptor no longer counts. */
+/* The policy of contexts that state none; from here on it is what it is. */
 enum zr_policy zr_driver_policy(void);
 ze_result_t zr_device_create(struct zr_i915 *i915, unsigned index, struct zr_device **device_p);
 void zr_device_destroy(struct zr_device *device);

@@ -420,7 +420,7 @@ static void plain_exporter(int sock, const void *arg)
     char               *usm;
     int                 fd;
 
-    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_SHARED, 100000, 0, (void **)&usm));
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_SHARED, 100000, 0, false, (void **)&usm));
     memset(usm, 0x77, 100000);
     OK(zr_range_walk(usm, 100000, &range, &kinds, NULL));
     OK(zr_ipc_export_plain(usm, range.segments[0].object, 100000, ZE_MEMORY_TYPE_SHARED, NULL,
@@ -454,7 +454,7 @@ static void plain_importer(int sock, const void *arg)
     wait_for_death(sock);
 
     /* A number that is open here for another buffer is not taken for the handle's. */
-    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_SHARED, 100000, 0, &usm));
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_SHARED, 100000, 0, false, &usm));
     OK(zr_range_walk(usm, 100000, &range, &kinds, NULL));
     OK(zr_bo_export(range.segments[0].object->bo, &other));
     zr_range_clear(&range);

@@ -200,7 +200,7 @@ static void test_walk_usm(void **state)
     for (i = 0; i < ZR_ARRAY_SIZE(cases); ++i) {
         size_t size = cases[i].size;
 
-        OK(zr_usm_alloc(test_device(), cases[i].type, size, cases[i].alignment, (void **)&ptr));
+        OK(zr_usm_alloc(test_device(), cases[i].type, size, cases[i].alignment, false, (void **)&ptr));
         assert_int_equal((uintptr_t)ptr % ZR_MAX(cases[i].alignment, 1u), 0);
         assert_true(zr_va_query(ptr + size - 1, &info));
         assert_int_equal(info.kind, ZR_VA_USM);

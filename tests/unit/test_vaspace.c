@@ -113,9 +113,9 @@ static void test_refusals(void **state)
     assert_int_equal(zr_va_reserve(NULL, PAGE + 1, &ptr), ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
     assert_int_equal(zr_va_reserve(NULL, SIZE_MAX & ~(PAGE - 1), &ptr),
                      ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
-    assert_int_equal(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_HOST, 0, 0, &ptr),
+    assert_int_equal(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_HOST, 0, 0, false, &ptr),
                      ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
-    assert_int_equal(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_HOST, 1, 3, &ptr),
+    assert_int_equal(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_HOST, 1, 3, false, &ptr),
                      ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
     assert_int_equal(zr_phys_create(test_device(), ZR_BACKING_SECTION, ZR_CACHE_UNCACHED, PAGE, 0,
                                     &bad), ZE_RESULT_ERROR_INVALID_ARGUMENT);
@@ -302,7 +302,7 @@ static void test_subscribe(void **state)
     OK(zr_va_unreserve(base, 4 * PAGE));
     assert_int_equal(told.calls, 4);
     assert_ptr_equal(told.ptr, base + 3 * PAGE);
-    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_DEVICE, 100, 0, &usm));
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_DEVICE, 100, 0, false, &usm));
     OK(zr_usm_free(usm));
     assert_int_equal(told.calls, 6);
     assert_ptr_equal(told.ptr, usm);
@@ -310,7 +310,7 @@ static void test_subscribe(void **state)
 
     /* One that unsubscribes inside its own call is called once. */
     OK(zr_va_subscribe(note, &told));
-    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_DEVICE, 100, 0, &usm));
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_DEVICE, 100, 0, false, &usm));
     OK(zr_usm_free(usm));
     assert_int_equal(told.calls, 7);
     zr_phys_unref(phys);
