@@ -5,7 +5,6 @@
 #include "ze.h"
 
 #include <level_zero/zer_ddi.h>
-#include <level_zero/zes_ddi.h>
 #include <level_zero/zet_ddi.h>
 
 #define ZR_EXPORT __attribute__((visibility("default")))
@@ -27,15 +26,6 @@ static ze_result_t zr_unsupported(void)
 #pragma GCC diagnostic ignored "-Wcast-function-type"
 ZR_TABLES(ZR_DEFINE_TABLE)
 #pragma GCC diagnostic pop
-
-static ze_result_t zr_check_version(ze_api_version_t version, const void *table)
-{
-    if (table == NULL) {
-        return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
-    }
-    return (ZE_MAJOR_VERSION(version) == 1) ? ZE_RESULT_SUCCESS
-                                            : ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
-}
 
 #define ZR_FILL_ENTRY(prefix, name, major, minor)                                                 \
     if (version >= ZE_MAKE_VERSION(major, minor)) {                                               \
@@ -108,8 +98,7 @@ static ze_dditable_driver_t zr_core = {
     .isValidFlag = 1,
     ZR_TABLES(ZR_POINT_TO)};
 static zet_dditable_driver_t zr_tools   = {.version = ZE_API_VERSION_CURRENT, .isValidFlag = 1};
-static zes_dditable_driver_t zr_sysman  = {.version = ZE_API_VERSION_CURRENT, .isValidFlag = 1};
 static zer_dditable_driver_t zr_runtime = {
     .version = ZE_API_VERSION_CURRENT, .isValidFlag = 1, .Global = &zr_table_runtime};
 
-const ze_handle_t zr_ddi_header = {&zr_core, &zr_tools, &zr_sysman, &zr_runtime};
+const ze_handle_t zr_ddi_header = {&zr_core, &zr_tools, &zr_sysman_tables, &zr_runtime};

@@ -21,6 +21,14 @@ ze_result_t zr_device_create(struct zr_i915 *i915, unsigned index, struct zr_dev
         zr_object_destroy(device);
         return result;
     }
+    device->memory = zr_object_create();
+    if (device->memory == NULL) {
+        zr_hostmem_destroy(device->hostmem);
+        zr_object_destroy(device);
+        return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    device->memory->device = device;
+    zr_object_publish(device->memory, ZR_KIND_MEMORY);
     device->i915  = i915;
     device->info  = zr_i915_info(i915);
     device->index = index;
@@ -36,6 +44,7 @@ void zr_device_destroy(struct zr_device *device)
         zr_copyq_destroy(device->clock);
         zr_phys_unref(device->clock_phys);
     }
+    zr_object_destroy(device->memory);
     zr_hostmem_destroy(device->hostmem);
     pthread_mutex_destroy(&device->clock_lock);
     zr_object_destroy(device);
@@ -68,11 +77,21 @@ ze_result_t zr_zeDeviceGetRootDevice(ze_device_handle_t hDevice, ze_device_handl
     return ZE_RESULT_SUCCESS;
 }
 
-/* The same in every process and after every boot: vendor, device and PCI address. */
-static void zr_device_uuid(const struct zr_i915_info *info, ze_device_uuid_t *uuid)
+uint64_t zr_device_free(const struct zr_device *device)
 {
-    const struct zr_kif_node *node = &info->node;
-    uint16_t                  ids[] = {ZR_PCI_VENDOR_INTEL, info->device_id, info->revision,
+    uint64_t bytes = zr_i915_lmem_free(device->i915);
+
+    if (bytes != 0) {
+        return bytes;
+    }
+    return device->info->lmem_size ? device->info->lmem_size : device->info->smem_size;
+}
+
+void zr_device_uuid(const struct zr_device *device, ze_device_uuid_t *uuid)
+{
+    const struct zr_i915_info *info = device->info;
+    const struct zr_kif_node  *node = &info->node;
+    uint16_t                   ids[] = {ZR_PCI_VENDOR_INTEL, info->device_id, info->revision,
                                        node->pci_domain};
 
     memset(uuid, 0, sizeof(*uuid));
@@ -111,12 +130,16 @@ ze_result_t zr_zeDeviceGetProperties(ze_device_handle_t hDevice, ze_device_prope
                                       : 1000000000 / ZR_MAX(info->timestamp_hz, 1u);
     properties->timestampValidBits       = 64;
     properties->kernelTimestampValidBits = 64;
-    zr_device_uuid(info, &properties->uuid);
+    zr_device_uuid(device, &properties->uuid);
     snprintf(properties->name, sizeof(properties->name), "%s", info->name);
+    if (properties->stype != ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES &&
+        properties->stype != ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2) {
+        return ZE_RESULT_SUCCESS; /* hwloc's is not initialised: its chain leads nowhere */
+    }
     for (ze_base_properties_t *next = properties->pNext; next != NULL; next = next->pNext) {
         if (next->stype == ZE_STRUCTURE_TYPE_DEVICE_USABLEMEM_SIZE_EXT_PROPERTIES) {
             ((ze_device_usablemem_size_ext_properties_t *)next)->currUsableMemSize =
-                info->lmem_size ? zr_i915_lmem_free(device->i915) : info->smem_size;
+                zr_device_free(device);
         }
     }
     return ZE_RESULT_SUCCESS;

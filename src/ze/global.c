@@ -78,7 +78,7 @@ static void zr_init_do(void)
     }
 }
 
-static ze_result_t zr_init(void)
+ze_result_t zr_init(void)
 {
     pthread_once(&init_once, zr_init_do);
     return init_result;

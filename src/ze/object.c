@@ -38,7 +38,8 @@ static const char *zr_kind_name(enum zr_kind kind)
 {
     static const char *const names[] = {
         "object",       "driver", "device",     "context", "command queue",
-        "command list", "event pool", "event", "fence",   "physical memory object"};
+        "command list", "event pool", "event", "fence",   "physical memory object",
+        "memory module"};
 
     return names[kind];
 }

@@ -11,6 +11,7 @@
 #include "util/util.h"
 
 #include <level_zero/ze_ddi_common.h>
+#include <level_zero/zes_ddi.h>
 #include <pthread.h>
 #include <zerange/zerange.h>
 
@@ -32,6 +33,7 @@ enum zr_kind {
     ZR_KIND_EVENT,
     ZR_KIND_FENCE,
     ZR_KIND_PHYSICAL,
+    ZR_KIND_MEMORY, /* memory module of Sysman */
 };
 
 /* First member of every object. The loader's thunks dispatch through the ddi header. */
@@ -80,8 +82,19 @@ void zr_object_publish(void *object, enum zr_kind kind);
 void zr_object_destroy(void *object);
 /* From now on every handle is refused. */
 void zr_objects_end(void);
-/* The tables behind the ddi header (ddi.c). */
-extern const ze_handle_t zr_ddi_header;
+/* The tables behind the ddi header (ddi.c, those of Sysman in sysman.c). */
+extern const ze_handle_t     zr_ddi_header;
+extern zes_dditable_driver_t zr_sysman_tables;
+
+/* What a table getter asks first: there is a table, and the loader speaks API 1. */
+static inline ze_result_t zr_check_version(ze_api_version_t version, const void *table)
+{
+    if (table == NULL) {
+        return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+    }
+    return (ZE_MAJOR_VERSION(version) == 1) ? ZE_RESULT_SUCCESS
+                                            : ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
+}
 
 /* ---- objects ---- */
 
@@ -90,6 +103,7 @@ enum zr_policy { ZR_POLICY_DEFAULT, ZR_POLICY_MEMORY, ZR_POLICY_PERFORMANCE };
 
 struct zr_stream;
 struct zr_hostmem;
+struct zr_memory;
 
 struct zr_device {
     struct zr_object           object;
@@ -97,9 +111,16 @@ struct zr_device {
     const struct zr_i915_info *info;
     unsigned                   index;
     struct zr_hostmem         *hostmem;
+    struct zr_memory          *memory;
     pthread_mutex_t            clock_lock; /* guards clock and clock_phys */
     struct zr_copyq           *clock;      /* reads the device's time; made when first asked */
     struct zr_phys            *clock_phys;
+};
+
+/* The memory of a device, as Sysman speaks of it. */
+struct zr_memory {
+    struct zr_object  object;
+    struct zr_device *device;
 };
 
 struct zr_context {
@@ -198,10 +219,16 @@ static inline struct zr_device *zr_device_of(const struct zr_i915 *i915)
     return NULL;
 }
 
+/* Read the environment and find the devices; the first call decides. */
+ze_result_t zr_init(void);
 /* The policy of contexts that state none; from here on it is what it is. */
 enum zr_policy zr_driver_policy(void);
 ze_result_t zr_device_create(struct zr_i915 *i915, unsigned index, struct zr_device **device_p);
 void zr_device_destroy(struct zr_device *device);
+/* Free bytes of its memory; all of it where the kernel does not tell. */
+uint64_t zr_device_free(const struct zr_device *device);
+/* The same in every process and after every boot: vendor, device and PCI address. */
+void zr_device_uuid(const struct zr_device *device, ze_device_uuid_t *uuid);
 ze_result_t zr_context_create(enum zr_policy policy, uint32_t devices,
                               struct zr_context **context_p);
 /* The first device a context may use. */
