@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define ZR_SOFT_INLINE_BUDGET (64 * ZR_KIB) /* done by the submitter: a hand-over costs more */
+/* What the submitter does itself: a hand-over costs more than a short copy. With two threads or
+ * fewer the other CPU is the peer's, who polls: there a long copy gains nothing by it either. */
+#define ZR_SOFT_INLINE_BUDGET     ZR_MIB
+#define ZR_SOFT_INLINE_BUDGET_FEW (16 * ZR_MIB)
 #define ZR_SOFT_SLICE_BUDGET  ZR_MIB        /* of a thread before another batch has its turn */
 #define ZR_SOFT_PREEMPT_NS    UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
 
@@ -596,7 +599,8 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
     struct zr_soft_batch *batch = req->batch;
     unsigned              row, width = req->width;
     enum zr_soft_step     step[16];
-    uint64_t              budget = ZR_SOFT_INLINE_BUDGET;
+    uint64_t              budget = dev->max_threads > 2 ? ZR_SOFT_INLINE_BUDGET
+                                                        : ZR_SOFT_INLINE_BUDGET_FEW;
     unsigned long         stores = atomic_load(&dev->stores), before;
     bool                  progress;
 
