@@ -41,9 +41,7 @@ trap 'rm -f "$raw"' EXIT
 measure() {
     local what=$1 who=$2 tls=$3 text
     shift 3
-    # Without ze_range nobody tells UCX's memory-type cache of what is mapped after it started.
-    if ! text=$(env ${tls:+UCX_TLS=$tls UCX_MEMTYPE_CACHE=n} \
-        "$here/../tests/mpirun.sh" -np 2 "$@" 2>&1); then
+    if ! text=$(env ${tls:+UCX_TLS=$tls} "$here/../tests/mpirun.sh" -np 2 "$@" 2>&1); then
         printf '%s\n' "$text" >&2
         echo "bench: $who failed: $*" >&2
         exit 1

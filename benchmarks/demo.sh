@@ -19,11 +19,7 @@ done
 work=$(mktemp -d "${TMPDIR:-/tmp}/zerange-demo.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 export UCX_PROTO_INFO=y UCX_LOG_FILE=$work/ucx-%p.log
-if [ -n "$without" ]; then
-    # Where ze_range is left out nobody tells UCX's memory-type cache of memory mapped after UCX
-    # started, and UCX would take it for the host's.
-    export UCX_TLS="^$without" UCX_MEMTYPE_CACHE=n
-fi
+[ -z "$without" ] || export UCX_TLS="^$without"
 
 # 1 KiB to 64 MiB; fewer iterations than OSU's, for a demonstration checks 17 sizes in a while.
 bash "$here/../tests/mpirun.sh" -np 2 zr_bw D D --objects 8 -m 1024:67108864 -c -i 4 -x 1 -u 1 \

@@ -130,6 +130,7 @@ static void tell(const struct selection *s, const char *variable)
 struct verdict {
     bool wanted;  /* some list selects ze_range */
     bool harmful; /* some list selects it without what UCX needs beside it */
+    bool copies;  /* some list selects ze_copy, and it has a device */
 };
 
 /* With the variables PREFIXTLS and PREFIXACC_DEVICES. */
@@ -146,11 +147,13 @@ static void judge(const char *prefix, struct verdict *verdict)
         verdict->harmful = true;
         return;
     }
+    copy = selects(&s.transports,
+                   listed(&s.transports, COPY_TL) || listed(&s.transports, COPY_ALIAS)) &&
+           copy_available(&s.accelerators);
+    verdict->copies |= copy;
     if (selects(&s.transports, listed(&s.transports, RANGE_TL))) {
         verdict->wanted = true;
-        copy            = selects(&s.transports, listed(&s.transports, COPY_TL) ||
-                                                     listed(&s.transports, COPY_ALIAS));
-        if (!copy || !copy_available(&s.accelerators)) {
+        if (!copy) {
             verdict->harmful = true;
             snprintf(variable, sizeof(variable), "%sTLS", prefix);
             tell(&s, variable);
@@ -159,10 +162,10 @@ static void judge(const char *prefix, struct verdict *verdict)
     ucs_config_parser_release_opts(&s, selection_table);
 }
 
-bool zr_copy_transport_selected(void)
+void zr_transports_selected(bool *range_p, bool *copy_p)
 {
     static const char suffix[] = "_UCX_TLS=";
-    struct verdict    verdict  = {false, false};
+    struct verdict    verdict  = {false, false, false};
     char              prefix[256];
     const char       *end;
     char            **variable;
@@ -179,5 +182,6 @@ bool zr_copy_transport_selected(void)
         snprintf(prefix, sizeof(prefix), "%.*s_UCX_", (int)(end - *variable), *variable);
         judge(prefix, &verdict);
     }
-    return verdict.wanted && !verdict.harmful;
+    *range_p = verdict.wanted && !verdict.harmful;
+    *copy_p  = verdict.copies;
 }

@@ -7,13 +7,15 @@
 #include <stdbool.h>
 
 /**
- * Whether ze_range may have a memory domain. Reads UCX_TLS and UCX_ACC_DEVICES as UCX does
- * (environment and configuration files, also behind an application's prefix) and asks UCX's ze
- * module for its memory domains.
- * @return false: no list selects ze_range, and Level Zero need not be touched; or one selects it
- *         and no transport that copies device memory, so that UCP would refuse to create any
- *         worker. In that case, if it names ze_range, the user is told what to add, once.
+ * Reads UCX_TLS and UCX_ACC_DEVICES as UCX does (environment and configuration files, also behind
+ * an application's prefix) and asks UCX's ze module for its memory domains.
+ * @param range_p whether ze_range may have a memory domain. False: no list selects it; or one
+ *                selects it and no transport that copies device memory, so that UCP would refuse
+ *                to create any worker (if it names ze_range, the user is told what to add, once).
+ * @param copy_p  whether some list selects UCX's ze_copy and that has a device: the application
+ *                may use device memory, so UCX must be told of it even where ze_range is left
+ *                out. False for both: Level Zero need not be touched.
  */
-bool zr_copy_transport_selected(void);
+void zr_transports_selected(bool *range_p, bool *copy_p);
 
 #endif

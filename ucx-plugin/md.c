@@ -219,17 +219,31 @@ void zr_import_put(struct zr_rcache_region *region)
 
 static void forget(void *ptr, size_t size)
 {
-    zr_rcache_invalidate(state.exports, 0, (uintptr_t)ptr, size);
+    struct zr_rcache *exports = __atomic_load_n(&state.exports, __ATOMIC_ACQUIRE);
+
+    if (exports != NULL) {
+        zr_rcache_invalidate(exports, 0, (uintptr_t)ptr, size);
+    }
 }
 
 ucs_status_t zr_md_query_resources(struct zr_uct_component *component,
                                    uct_md_resource_desc_t **resources_p, unsigned *count_p)
 {
-    if (!zr_copy_transport_selected()) {
+    const struct zr_ze *ze;
+    bool                range, copy;
+
+    zr_transports_selected(&range, &copy);
+    if (!range && !copy) {
         return uct_md_query_empty_md_resource(resources_p, count_p);
     }
-    if (zr_ze_get() == NULL) {
+    ze = zr_ze_get();
+    if (ze == NULL) {
         zr_ucs_debug("ze_range is not used: %s", zr_ze_missing());
+        return uct_md_query_empty_md_resource(resources_p, count_p);
+    }
+    /* Here and not with the domain: ze_copy alone needs UCX to know of mapped memory too. */
+    zr_hooks_start(ze, zr_uct_tables.mem_type_unknown, forget);
+    if (!range) {
         return uct_md_query_empty_md_resource(resources_p, count_p);
     }
     return uct_md_query_single_md_resource(component, resources_p, count_p);
@@ -250,9 +264,13 @@ static ucs_status_t start_caches(const struct zr_ze *ze, const struct md_config 
 
     pthread_mutex_lock(&state.lock);
     state.max_extent = limit_of(config->max_extent, UINT64_MAX);
-    if (state.exports == NULL &&
-        zr_rcache_create(&export_ops, NULL, &limits, &state.exports) != 0) {
-        goto out;
+    if (state.exports == NULL) {
+        struct zr_rcache *exports;
+
+        if (zr_rcache_create(&export_ops, NULL, &limits, &exports) != 0) {
+            goto out;
+        }
+        __atomic_store_n(&state.exports, exports, __ATOMIC_RELEASE);
     }
     zr_rcache_set_limits(state.exports, &limits);
     limits.supersede = true;
@@ -285,7 +303,6 @@ ucs_status_t zr_md_open(struct zr_uct_component *component, const char *name,
     if (md == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    zr_hooks_start(ze, zr_uct_tables.mem_type_unknown, forget);
     md->ops       = zr_uct_tables.md_ops;
     md->component = component;
     *md_p         = md;
