@@ -20,7 +20,8 @@ enum zr_backing {
     ZR_BACKING_IO_SPACE,   /* memory of another device or process: imported dma-buf */
 };
 
-/* Reference counted. Fields are constant after creation but for those behind the lock. */
+/* Reference counted. Fields are constant after creation; of an object created without a device
+ * those that its first open sets are constant from then on. */
 struct zr_phys {
     atomic_uint     refs;
     uint64_t        id;   /* unique in this process, never reused */
@@ -30,14 +31,36 @@ struct zr_phys {
     uint64_t        context_word; /* the caller's, for debugging only */
     bool            device_local; /* of an import: as its exporter says */
     bool            keep; /* its BO goes to the pool of kept backing when it is dropped */
-    struct zr_bo   *bo;   /* on the device it was opened on; NULL before */
+    void           *pages; /* of ZR_BACKING_PAGES */
+    int             fd;    /* of ZR_BACKING_IO_SPACE before it is open anywhere; else -1 */
+    struct zr_bo   *bo;   /* on the device it was first opened on; NULL before */
     void           *priv; /* of phys.c: the object on further devices */
 };
 
-/* True if the CPU may touch it: everything but device-local memory (rule 5 of DESIGN.md), and
- * that too with ZERANGE_DEVICE_CPU_ACCESS=1. */
+/* True if the CPU may touch it where it is mapped: everything but device-local memory (rule 5 of
+ * DESIGN.md), and that too with ZERANGE_DEVICE_CPU_ACCESS=1; and but the caller's own pages, which
+ * the CPU sees where they are and no kernel maps a second time. */
 bool zr_phys_cpu_visible(const struct zr_phys *phys);
 
+/* What an object is made of. */
+struct zr_phys_spec {
+    enum zr_backing backing;
+    enum zr_cache   cache;
+    bool            any_cache;    /* of a dma-buf: whatever its memory has */
+    uint64_t        size;         /* bytes, multiple of the small page */
+    uint64_t        context_word;
+    void           *pages;        /* ZR_BACKING_PAGES: the caller's memory, on a CPU page */
+    int             fd;           /* ZR_BACKING_IO_SPACE: a dma-buf; stays the caller's */
+};
+/** Create an object, on @a dev or, NULL, on none yet.
+ * @return UNSUPPORTED_SIZE, UNSUPPORTED_ALIGNMENT; INVALID_ARGUMENT: section with uncached, no
+ *         pages, no such fd; INVALID_SIZE: longer than the dma-buf; UNSUPPORTED_FEATURE: a cache
+ *         type the memory cannot have; OUT_OF_*. */
+ze_result_t zr_phys_make(struct zr_i915 *dev, const struct zr_phys_spec *spec,
+                         struct zr_phys **phys_p);
+/** Make it reachable from @a dev: the first device to open an object gives it its backing.
+ * @return as zr_phys_make; UNSUPPORTED_FEATURE where it cannot be reached from @a dev. */
+ze_result_t zr_phys_open(struct zr_phys *phys, struct zr_i915 *dev);
 /** Create on @a dev. @return as zr_bo_create; INVALID_ARGUMENT for section with uncached. */
 ze_result_t zr_phys_create(struct zr_i915 *dev, enum zr_backing backing, enum zr_cache cache,
                            uint64_t size, uint64_t context_word, struct zr_phys **phys_p);

@@ -6,8 +6,11 @@
 
 #include "util/config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The object as another device of this process sees it. */
@@ -29,71 +32,189 @@ uint64_t zr_phys_count(void)
 
 bool zr_phys_cpu_visible(const struct zr_phys *phys)
 {
-    return !phys->device_local || zr_config()->device_cpu_access;
+    return phys->backing != ZR_BACKING_PAGES &&
+           (!phys->device_local || zr_config()->device_cpu_access);
 }
 
-static struct zr_phys *zr_phys_new(struct zr_bo *bo, enum zr_backing backing, uint64_t size)
+static struct zr_phys *zr_phys_new(enum zr_backing backing, uint64_t size)
 {
     struct zr_phys *phys = calloc(1, sizeof(*phys));
 
     if (phys == NULL) {
+        zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "physical memory object: no memory");
         return NULL;
     }
     atomic_init(&phys->refs, 1);
-    phys->id           = atomic_fetch_add(&zr_phys_next_id, 1);
-    phys->size         = size;
-    phys->backing      = backing;
+    phys->id      = atomic_fetch_add(&zr_phys_next_id, 1);
+    phys->size    = size;
+    phys->backing = backing;
+    phys->fd      = -1;
+    atomic_fetch_add(&zr_phys_live, 1);
+    return phys;
+}
+
+static void zr_phys_set_bo(struct zr_phys *phys, struct zr_bo *bo)
+{
     phys->cache        = bo->cache;
     phys->device_local = (bo->placement != ZR_PLACE_SYSTEM) && !bo->userptr;
     phys->bo           = bo;
-    atomic_fetch_add(&zr_phys_live, 1);
-    return phys;
+}
+
+static const char *zr_cache_name(enum zr_cache cache)
+{
+    static const char *const names[] = {"cached", "write-combined", "uncached"};
+
+    return names[cache];
+}
+
+/* Numbers an object must have, whatever the device. */
+static ze_result_t zr_phys_check(const struct zr_phys_spec *spec)
+{
+    if (spec->size == 0 || spec->size % ZR_PAGE_SMALL != 0) {
+        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
+                       "physical memory object: size %llu is not a multiple of the page size %llu",
+                       (unsigned long long)spec->size, (unsigned long long)ZR_PAGE_SMALL);
+    }
+    if (spec->backing == ZR_BACKING_SECTION && spec->cache == ZR_CACHE_UNCACHED) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "physical memory object: a section is cached or write-combined");
+    }
+    if (spec->backing == ZR_BACKING_PAGES) {
+        if (spec->pages == NULL || (uintptr_t)spec->pages > UINTPTR_MAX - spec->size) {
+            return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                           "physical memory object: %llu bytes of the caller's pages at %p",
+                           (unsigned long long)spec->size, spec->pages);
+        }
+        if ((uintptr_t)spec->pages % ZR_CPU_PAGE != 0) {
+            return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT,
+                           "physical memory object: the caller's pages at %p do not begin with a "
+                           "page", spec->pages);
+        }
+    }
+    return ZE_RESULT_SUCCESS;
+}
+
+/* The backing of an object that has none yet. zr_peer_lock is held. */
+static ze_result_t zr_phys_back(struct zr_phys *phys, struct zr_i915 *dev, bool any_cache,
+                                struct zr_bo **bo_p)
+{
+    const bool    system = phys->backing == ZR_BACKING_SECTION;
+    struct zr_bo *bo;
+    ze_result_t   result;
+
+    switch (phys->backing) {
+    case ZR_BACKING_PAGES:
+        result = zr_bo_create_userptr(dev, phys->pages, phys->size, &bo);
+        break;
+    case ZR_BACKING_IO_SPACE:
+        result = zr_bo_import(dev, phys->fd, &bo);
+        break;
+    default: /* without a shared last-level cache zr_bo_create gives write-combined for cached */
+        any_cache = true;
+        result    = zr_bo_create(dev, phys->size, system ? ZR_PLACE_SYSTEM : ZR_PLACE_DEVICE,
+                                 phys->cache, &bo);
+    }
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    if (bo->size < phys->size) {
+        result = zr_fail(ZE_RESULT_ERROR_INVALID_SIZE,
+                         "physical memory object of %llu bytes: the dma-buf has %llu",
+                         (unsigned long long)phys->size, (unsigned long long)bo->size);
+    } else if (!any_cache && bo->cache != phys->cache) {
+        result = zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                         "physical memory object: its memory is %s here, it cannot be %s",
+                         zr_cache_name(bo->cache), zr_cache_name(phys->cache));
+    }
+    if (result != ZE_RESULT_SUCCESS) {
+        zr_bo_unref(bo);
+        return result;
+    }
+    *bo_p = bo;
+    return ZE_RESULT_SUCCESS;
+}
+
+static void zr_phys_close_fd(struct zr_phys *phys)
+{
+    if (phys->fd >= 0) {
+        close(phys->fd);
+        phys->fd = -1;
+    }
+}
+
+static ze_result_t zr_phys_first_open(struct zr_phys *phys, struct zr_i915 *dev, bool any_cache)
+{
+    struct zr_bo *bo;
+    ze_result_t   result = zr_phys_back(phys, dev, any_cache, &bo);
+
+    if (result == ZE_RESULT_SUCCESS) {
+        zr_phys_set_bo(phys, bo);
+        zr_phys_close_fd(phys);
+    }
+    return result;
+}
+
+ze_result_t zr_phys_make(struct zr_i915 *dev, const struct zr_phys_spec *spec,
+                         struct zr_phys **phys_p)
+{
+    struct zr_phys *phys;
+    ze_result_t     result = zr_phys_check(spec);
+
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    phys = zr_phys_new(spec->backing, spec->size);
+    if (phys == NULL) {
+        return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    phys->cache        = spec->cache;
+    phys->context_word = spec->context_word;
+    phys->pages        = spec->pages;
+    if (spec->backing == ZR_BACKING_IO_SPACE) {
+        phys->fd = fcntl(spec->fd, F_DUPFD_CLOEXEC, 0);
+        if (phys->fd < 0) {
+            result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                             "physical memory object: dma-buf fd %d: %s", spec->fd,
+                             strerror(errno));
+            goto err;
+        }
+    }
+    if (dev != NULL) {
+        result = zr_phys_first_open(phys, dev, spec->any_cache);
+        if (result != ZE_RESULT_SUCCESS) {
+            goto err;
+        }
+    }
+    *phys_p = phys;
+    return ZE_RESULT_SUCCESS;
+
+err:
+    zr_phys_unref(phys);
+    return result;
 }
 
 ze_result_t zr_phys_create(struct zr_i915 *dev, enum zr_backing backing, enum zr_cache cache,
                            uint64_t size, uint64_t context_word, struct zr_phys **phys_p)
 {
-    enum zr_placement placement =
-        (backing == ZR_BACKING_SECTION) ? ZR_PLACE_SYSTEM : ZR_PLACE_DEVICE;
-    struct zr_phys *phys;
-    struct zr_bo   *bo;
-    ze_result_t     result;
+    const struct zr_phys_spec spec = {
+        .backing = backing, .cache = cache, .size = size, .context_word = context_word};
 
     if (backing != ZR_BACKING_SECTION && backing != ZR_BACKING_CONTIGUOUS) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
-                       "physical memory object: backing %d is wrapped, not created", backing);
+                       "physical memory object: backing %d needs more than a size", backing);
     }
-    if (backing == ZR_BACKING_SECTION && cache == ZR_CACHE_UNCACHED) {
-        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
-                       "physical memory object: a section is cached or write-combined");
-    }
-    if (size == 0 || size % ZR_PAGE_SMALL != 0) {
-        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
-                       "physical memory object: size %llu is not a multiple of the page size %llu",
-                       (unsigned long long)size, (unsigned long long)ZR_PAGE_SMALL);
-    }
-    result = zr_bo_create(dev, size, placement, cache, &bo);
-    if (result != ZE_RESULT_SUCCESS) {
-        return result;
-    }
-    phys = zr_phys_new(bo, backing, size);
-    if (phys == NULL) {
-        zr_bo_unref(bo);
-        return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "physical memory object: no memory");
-    }
-    phys->context_word = context_word;
-    *phys_p            = phys;
-    return ZE_RESULT_SUCCESS;
+    return zr_phys_make(dev, &spec, phys_p);
 }
 
 ze_result_t zr_phys_wrap(struct zr_bo *bo, enum zr_backing backing, struct zr_phys **phys_p)
 {
-    struct zr_phys *phys = zr_phys_new(bo, backing, bo->size);
+    struct zr_phys *phys = zr_phys_new(backing, bo->size);
 
     if (phys == NULL) {
         zr_bo_unref(bo);
-        return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "physical memory object: no memory");
+        return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
     }
+    zr_phys_set_bo(phys, bo);
     *phys_p = phys;
     return ZE_RESULT_SUCCESS;
 }
@@ -119,11 +240,12 @@ void zr_phys_unref(struct zr_phys *phys)
     if (phys->bo != NULL && !(phys->keep && zr_pool_put(phys->bo))) {
         zr_bo_unref(phys->bo);
     }
+    zr_phys_close_fd(phys);
     free(phys);
     atomic_fetch_sub(&zr_phys_live, 1);
 }
 
-/* Takes the object to @a dev through a dma-buf; called with zr_peer_lock held. */
+/* Takes the object to @a dev; called with zr_peer_lock held. */
 static ze_result_t zr_phys_add_peer(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo **bo_p)
 {
     struct zr_peer *peer = malloc(sizeof(*peer));
@@ -134,12 +256,15 @@ static ze_result_t zr_phys_add_peer(struct zr_phys *phys, struct zr_i915 *dev, s
         return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "object %llu: no memory",
                        (unsigned long long)phys->id);
     }
-    result = zr_bo_export(phys->bo, &fd);
-    if (result != ZE_RESULT_SUCCESS) {
-        goto err;
+    if (phys->backing == ZR_BACKING_PAGES) { /* no dma-buf carries them, but any device takes them */
+        result = zr_bo_create_userptr(dev, phys->pages, phys->size, &peer->bo);
+    } else {
+        result = zr_bo_export(phys->bo, &fd);
+        if (result == ZE_RESULT_SUCCESS) {
+            result = zr_bo_import(dev, fd, &peer->bo);
+            close(fd);
+        }
     }
-    result = zr_bo_import(dev, fd, &peer->bo);
-    close(fd);
     if (result != ZE_RESULT_SUCCESS) {
         goto err;
     }
@@ -176,4 +301,17 @@ ze_result_t zr_phys_bo(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo *
     }
     pthread_mutex_unlock(&zr_peer_lock);
     return result;
+}
+
+ze_result_t zr_phys_open(struct zr_phys *phys, struct zr_i915 *dev)
+{
+    struct zr_bo *bo;
+    ze_result_t   result = ZE_RESULT_SUCCESS;
+
+    pthread_mutex_lock(&zr_peer_lock);
+    if (phys->bo == NULL) {
+        result = zr_phys_first_open(phys, dev, false);
+    }
+    pthread_mutex_unlock(&zr_peer_lock);
+    return (result == ZE_RESULT_SUCCESS) ? zr_phys_bo(phys, dev, &bo) : result;
 }

@@ -163,6 +163,11 @@ ze_result_t zr_zeDriverGetExtensionFunctionAddress(ze_driver_handle_t hDriver, c
         {"zrUnsubscribeMappings", zr_unsubscribe_mappings},
         {"zrDeviceGetCompletedBatches", zr_device_completed_batches},
         {"zrGetCounts", zr_get_counts},
+        {"zrPhysicalMemGetProperties", zr_physical_properties},
+        {"zrPhysicalMemOpen", zr_physical_open},
+        {"zrDeviceMemClose", zr_device_mem_close},
+        {"zrDeviceMemGetAddressList", zr_device_mem_address_list},
+        {"zrRangeGetAddressList", zr_range_address_list},
     };
 
     ZR_CHECK_HANDLE(hDriver, ZR_KIND_DRIVER);

@@ -19,6 +19,8 @@ _Static_assert(sizeof(struct zr_event_pool) <= ZR_SLOT_SIZE, "slot");
 _Static_assert(sizeof(struct zr_event) <= ZR_SLOT_SIZE, "slot");
 _Static_assert(sizeof(struct zr_fence) <= ZR_SLOT_SIZE, "slot");
 _Static_assert(sizeof(struct zr_physical) <= ZR_SLOT_SIZE, "slot");
+_Static_assert(sizeof(struct zr_memory) <= ZR_SLOT_SIZE, "slot");
+_Static_assert(sizeof(struct zr_device_mem) <= ZR_SLOT_SIZE, "slot");
 
 char          *zr_slots;
 _Atomic size_t zr_slots_size;
@@ -39,7 +41,7 @@ static const char *zr_kind_name(enum zr_kind kind)
     static const char *const names[] = {
         "object",       "driver", "device",     "context", "command queue",
         "command list", "event pool", "event", "fence",   "physical memory object",
-        "memory module"};
+        "memory module", "device memory object"};
 
     return names[kind];
 }

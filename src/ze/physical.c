@@ -2,37 +2,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
 
-/* With a dma-buf in the descriptor's chain the object is that buffer. */
-static ze_result_t zr_physical_make(struct zr_device *device, const ze_physical_mem_desc_t *desc,
-                                    ze_memory_type_t type, struct zr_phys **phys_p)
+_Static_assert((int)ZR_PHYS_MEM_SECTION == ZR_BACKING_SECTION &&
+                   (int)ZR_PHYS_MEM_CONTIGUOUS == ZR_BACKING_CONTIGUOUS &&
+                   (int)ZR_PHYS_MEM_PAGES == ZR_BACKING_PAGES &&
+                   (int)ZR_PHYS_MEM_IO_SPACE == ZR_BACKING_IO_SPACE,
+               "the header's backings are ours");
+_Static_assert((int)ZR_PHYS_MEM_CACHED == ZR_CACHE_CACHED &&
+                   (int)ZR_PHYS_MEM_WRITE_COMBINED == ZR_CACHE_WRITE_COMBINED &&
+                   (int)ZR_PHYS_MEM_UNCACHED == ZR_CACHE_UNCACHED,
+               "the header's cache types are ours");
+
+/* What the descriptor and its chain ask for: our own structure, a dma-buf, or the flags. */
+static ze_result_t zr_physical_spec(const ze_physical_mem_desc_t *desc, struct zr_phys_spec *spec)
 {
+    const zr_phys_mem_desc_t *own = zr_chain_find(desc->pNext, ZR_STRUCTURE_TYPE_PHYS_MEM_DESC);
     const ze_external_memory_import_fd_t *import =
         zr_chain_find(desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD);
-    const bool    host = type == ZE_MEMORY_TYPE_HOST;
-    struct zr_bo *bo;
-    ze_result_t   result;
+    const bool host = desc->flags == ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST;
 
-    if (import == NULL) {
-        return zr_phys_create(device->i915, host ? ZR_BACKING_SECTION : ZR_BACKING_CONTIGUOUS,
-                              host ? ZR_CACHE_CACHED : ZR_CACHE_WRITE_COMBINED, desc->size, 0,
-                              phys_p);
+    *spec = (struct zr_phys_spec){
+        .backing = host ? ZR_BACKING_SECTION : ZR_BACKING_CONTIGUOUS,
+        .cache   = host ? ZR_CACHE_CACHED : ZR_CACHE_WRITE_COMBINED,
+        .size    = desc->size,
+        .fd      = -1,
+    };
+    if (own != NULL) {
+        if ((unsigned)own->backing > ZR_PHYS_MEM_IO_SPACE ||
+            (unsigned)own->cache > ZR_PHYS_MEM_UNCACHED) {
+            return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION,
+                           "zePhysicalMemCreate: backing %d, cache type %d", own->backing,
+                           own->cache);
+        }
+        spec->backing      = (enum zr_backing)own->backing;
+        spec->cache        = (enum zr_cache)own->cache;
+        spec->context_word = own->context;
+        spec->pages        = own->pages;
+        spec->fd           = own->fd;
+    } else if (import != NULL) {
+        if (import->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF) {
+            return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION,
+                           "import of external memory type 0x%x, DMA_BUF alone is supported",
+                           import->flags);
+        }
+        spec->backing   = ZR_BACKING_IO_SPACE;
+        spec->any_cache = true;
+        spec->fd        = import->fd;
     }
-    if (import->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF) {
-        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION,
-                       "import of external memory type 0x%x, DMA_BUF alone is supported",
-                       import->flags);
+    return ZE_RESULT_SUCCESS;
+}
+
+/* The specification's checks, but for the device that our structure may leave out. */
+static ze_result_t zr_physical_check(struct zr_context *context, struct zr_device *device,
+                                     const ze_physical_mem_desc_t *desc)
+{
+    if (desc->flags > (ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE |
+                       ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST)) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "zePhysicalMemCreate: flags 0x%x",
+                       desc->flags);
     }
-    result = zr_bo_import(device->i915, import->fd, &bo);
-    if (result != ZE_RESULT_SUCCESS) {
-        return result;
+    if (device != NULL ||
+        zr_chain_find(desc->pNext, ZR_STRUCTURE_TYPE_PHYS_MEM_DESC) == NULL) {
+        ZR_CHECK_HANDLE(device, ZR_KIND_DEVICE);
+        return zr_context_check_device(context, device);
     }
-    if (desc->size > bo->size) {
-        zr_bo_unref(bo);
-        return zr_fail(ZE_RESULT_ERROR_INVALID_SIZE,
-                         "import of %zu bytes, the dma-buf (fd %d) has %llu", desc->size,
-                         import->fd, (unsigned long long)bo->size);
-    }
-    return zr_phys_wrap(bo, ZR_BACKING_IO_SPACE, phys_p);
+    return ZE_RESULT_SUCCESS;
 }
 
 ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handle_t hDevice,
@@ -42,23 +75,16 @@ ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handl
     struct zr_context  *context = (struct zr_context *)hContext;
     struct zr_device   *device  = (struct zr_device *)hDevice;
     struct zr_physical *physical;
+    struct zr_phys_spec spec;
     ze_result_t         result;
 
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
-    ZR_CHECK_HANDLE(hDevice, ZR_KIND_DEVICE);
     ZR_CHECK_POINTER(desc);
     ZR_CHECK_POINTER(phPhysicalMemory);
-    if (desc->flags > (ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE |
-                       ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST)) {
-        return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "zePhysicalMemCreate: flags 0x%x",
-                       desc->flags);
+    result = zr_physical_check(context, device, desc);
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zr_physical_spec(desc, &spec);
     }
-    if (desc->size == 0 || desc->size % ZR_PAGE_SMALL != 0) {
-        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
-                       "physical memory object of %zu bytes: not a multiple of the %llu byte page",
-                       desc->size, (unsigned long long)ZR_PAGE_SMALL);
-    }
-    result = zr_context_check_device(context, device);
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
@@ -67,18 +93,30 @@ ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handl
         return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
     }
     physical->context = context;
-    physical->device  = device;
-    physical->type    = (desc->flags == ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST)
-                            ? ZE_MEMORY_TYPE_HOST
-                            : ZE_MEMORY_TYPE_DEVICE;
-    result = zr_physical_make(device, desc, physical->type, &physical->phys);
+    physical->type    = (spec.backing == ZR_BACKING_CONTIGUOUS ||
+                      (spec.backing == ZR_BACKING_IO_SPACE &&
+                       desc->flags != ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST))
+                            ? ZE_MEMORY_TYPE_DEVICE
+                            : ZE_MEMORY_TYPE_HOST;
+    result = zr_phys_make(device ? device->i915 : NULL, &spec, &physical->phys);
     if (result != ZE_RESULT_SUCCESS) {
-        zr_object_destroy(physical);
-        return result;
+        goto err_object;
+    }
+    if (device != NULL) {
+        result = zr_physical_created(physical, device);
+        if (result != ZE_RESULT_SUCCESS) {
+            goto err_phys;
+        }
     }
     zr_object_publish(physical, ZR_KIND_PHYSICAL);
     *phPhysicalMemory = (ze_physical_mem_handle_t)physical;
     return ZE_RESULT_SUCCESS;
+
+err_phys:
+    zr_phys_unref(physical->phys);
+err_object:
+    zr_object_destroy(physical);
+    return result;
 }
 
 /* What is mapped or exported stays: each holds a reference of its own. */
@@ -93,6 +131,7 @@ ze_result_t zr_zePhysicalMemDestroy(ze_context_handle_t      hContext,
     phys = physical->phys;
     zr_dmabuf_forget(phys->id);
     zr_ipc_forget(physical);
+    zr_physical_drop_created(physical);
     zr_object_destroy(physical);
     zr_phys_unref(phys);
     return ZE_RESULT_SUCCESS;
@@ -104,9 +143,7 @@ ze_result_t zr_zePhysicalMemGetProperties(ze_context_handle_t           hContext
 {
     struct zr_physical             *physical = (struct zr_physical *)hPhysicalMem;
     ze_external_memory_export_fd_t *export_fd;
-    struct zr_bo                   *bo;
-    ze_result_t                     result;
-    int                             fd = -1;
+    int                             fd;
 
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
     ZR_CHECK_HANDLE(hPhysicalMem, ZR_KIND_PHYSICAL);
@@ -119,12 +156,14 @@ ze_result_t zr_zePhysicalMemGetProperties(ze_context_handle_t           hContext
                            "export as external memory type 0x%x, DMA_BUF alone is supported",
                            export_fd->flags);
         }
-        result = zr_phys_bo(physical->phys, physical->device->i915, &bo);
-        if (result == ZE_RESULT_SUCCESS && (fd = zr_dmabuf_fd(physical->phys, bo)) < 0) {
-            result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+        if (physical->phys->bo == NULL) {
+            return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                           "export of object %llu: it is open on no device",
+                           (unsigned long long)physical->phys->id);
         }
-        if (result != ZE_RESULT_SUCCESS) {
-            return result;
+        fd = zr_dmabuf_fd(physical->phys, physical->phys->bo);
+        if (fd < 0) {
+            return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
         }
         export_fd->fd = fd;
     }

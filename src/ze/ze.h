@@ -33,7 +33,8 @@ enum zr_kind {
     ZR_KIND_EVENT,
     ZR_KIND_FENCE,
     ZR_KIND_PHYSICAL,
-    ZR_KIND_MEMORY, /* memory module of Sysman */
+    ZR_KIND_MEMORY,     /* memory module of Sysman */
+    ZR_KIND_DEVICE_MEM, /* physical memory object as a device knows it */
 };
 
 /* First member of every object. The loader's thunks dispatch through the ddi header. */
@@ -197,12 +198,19 @@ struct zr_fence {
     _Atomic uint64_t seqno;
 };
 
+struct zr_device_mem {
+    struct zr_object    object;
+    struct zr_device   *device;
+    struct zr_phys     *phys;     /* a reference */
+    struct zr_physical *physical; /* whose handle of creation it is; NULL: of zrPhysicalMemOpen */
+};
+
 struct zr_physical {
-    struct zr_object   object;
-    struct zr_context *context;
-    struct zr_device  *device;
-    struct zr_phys    *phys;
-    ze_memory_type_t   type;
+    struct zr_object      object;
+    struct zr_context    *context;
+    struct zr_phys       *phys;
+    ze_memory_type_t      type;
+    struct zr_device_mem *created; /* physical.c's lock guards it */
 };
 
 /* ---- driver (global.c) ---- */
@@ -263,6 +271,17 @@ static inline uint64_t zr_deadline(uint64_t timeout_ns)
 
     return (timeout_ns > UINT64_MAX - now) ? UINT64_MAX : now + timeout_ns;
 }
+
+/* ---- functions of include/zerange/zerange.h (physical_ext.c) ---- */
+
+__typeof__(*(zr_pfnPhysicalMemGetProperties_t)0) zr_physical_properties;
+__typeof__(*(zr_pfnPhysicalMemOpen_t)0)          zr_physical_open;
+__typeof__(*(zr_pfnDeviceMemClose_t)0)           zr_device_mem_close;
+__typeof__(*(zr_pfnDeviceMemGetAddressList_t)0)  zr_device_mem_address_list;
+__typeof__(*(zr_pfnRangeGetAddressList_t)0)      zr_range_address_list;
+/* The handle an object gets with its device, and its end with the object. */
+ze_result_t zr_physical_created(struct zr_physical *physical, struct zr_device *device);
+void zr_physical_drop_created(struct zr_physical *physical);
 
 /* ---- plain host memory (hostmem.c) ---- */
 
