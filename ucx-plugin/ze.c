@@ -2,14 +2,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
 
+#include "abi/uct_abi.h"
+
+#include <stdbool.h>
+#include <loader/ze_loader.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The first loader that has what we call; an older one lacks symbols, which must not end the
+ * application: they are weak. */
+#define OLDEST_LOADER_MAJOR 1
+#define OLDEST_LOADER_MINOR 27
+#pragma weak zeMemGetIpcHandleWithProperties
+#pragma weak zelLoaderGetVersions
+
 static struct zr_ze   the_ze;
 static bool           ready;
-static char           missing[128];
+static char           missing[160];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool find_device(ze_driver_handle_t driver, ze_device_handle_t *device_p)
@@ -55,6 +66,32 @@ static bool find_driver(struct zr_ze *ze)
         }
     }
     snprintf(missing, sizeof(missing), "none of %u Level Zero drivers has a GPU", count);
+    return false;
+}
+
+static bool loader_is_new_enough(void)
+{
+    zel_component_version_t parts[32];
+    size_t                  count = 0, k;
+    zel_version_t           found = {0, 0, 0};
+
+    if (zelLoaderGetVersions != NULL &&
+        zelLoaderGetVersions(&count, NULL) == ZE_RESULT_SUCCESS && count <= 32 &&
+        zelLoaderGetVersions(&count, parts) == ZE_RESULT_SUCCESS) {
+        for (k = 0; k < count; k++) {
+            if (strcmp(parts[k].component_name, "loader") == 0) {
+                found = parts[k].component_lib_version;
+            }
+        }
+    }
+    if (found.major > OLDEST_LOADER_MAJOR ||
+        (found.major == OLDEST_LOADER_MAJOR && found.minor >= OLDEST_LOADER_MINOR &&
+         zeMemGetIpcHandleWithProperties != NULL)) {
+        return true;
+    }
+    snprintf(missing, sizeof(missing), "Level Zero loader %d.%d.%d is too old, it needs %d.%d",
+             found.major, found.minor, found.patch, OLDEST_LOADER_MAJOR, OLDEST_LOADER_MINOR);
+    zr_ucs_warn("ze_range is not used: %s", missing);
     return false;
 }
 
@@ -131,7 +168,7 @@ static void start(void)
     void             *function;
     ze_result_t       result;
 
-    if (!find_driver(ze)) {
+    if (!find_driver(ze) || !loader_is_new_enough()) {
         return;
     }
     if (!find_copy_group(ze)) {

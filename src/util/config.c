@@ -14,7 +14,14 @@
 
 extern char **environ;
 
-enum zr_var_kind { ZR_VAR_CHOICE, ZR_VAR_BOOL, ZR_VAR_UINT, ZR_VAR_U64, ZR_VAR_STRING };
+enum zr_var_kind {
+    ZR_VAR_CHOICE,
+    ZR_VAR_BOOL,
+    ZR_VAR_UINT,
+    ZR_VAR_U64,
+    ZR_VAR_STRING,
+    ZR_VAR_DEVICES, /* bits of a uint64_t */
+};
 
 struct zr_var {
     const char       *name;
@@ -27,6 +34,8 @@ struct zr_var {
 
 static const char *const log_choices[]      = {"error", "warn", "info", "debug", NULL};
 static const char *const exchange_choices[] = {"auto", "pidfd", "socket", NULL};
+static const char *const compat_choices[]   = {"spec", "intel", NULL};
+static const char *const quirks_choices[]   = {"none", "intel", NULL};
 
 #define FIELD(name) offsetof(struct zr_config, name)
 
@@ -43,15 +52,21 @@ static const struct zr_var vars[] = {
     {"ZERANGE_ENGINES", ZR_VAR_UINT, FIELD(engines), NULL, 16, "0 to 16 (0: all)"},
     {"ZERANGE_SPLIT_THRESHOLD", ZR_VAR_U64, FIELD(split_threshold), NULL, UINT64_C(1) << 40,
      "0 to 1T (bytes; suffix K, M, G)"},
+    {"ZERANGE_COMPAT", ZR_VAR_CHOICE, FIELD(compat), compat_choices, 0, "spec, intel"},
+    {"ZERANGE_QUIRKS", ZR_VAR_CHOICE, FIELD(quirks), quirks_choices, 0, "none, intel"},
+    {"ZE_AFFINITY_MASK", ZR_VAR_DEVICES, FIELD(affinity_mask), NULL, 63,
+     "device numbers 0 to 63 separated by commas (a device has no sub-devices but .0, itself)"},
 };
 
-/* Read by ./run, not by the driver. */
-static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_CONFIGURE", NULL};
+/* Read by ./run and by the UCX transport, not by the driver. */
+static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_CONFIGURE",
+                                      "ZERANGE_UCX_ABI", NULL};
 
 static struct zr_config config = {
     .log             = ZR_LOG_WARN,
     .profiles        = ZR_PKGDATADIR "/profiles",
     .split_threshold = 256 * ZR_KIB,
+    .affinity_mask   = UINT64_MAX,
 };
 static ze_result_t    config_result;
 static pthread_once_t config_once = PTHREAD_ONCE_INIT;
@@ -85,6 +100,39 @@ static bool zr_parse_number(const char *text, uint64_t max, uint64_t *value_p)
     }
     *value_p = value << shift;
     return true;
+}
+
+/* "0", "0,2", "1.0"; nothing at all means every device. */
+static bool zr_parse_devices(const char *text, uint64_t max, uint64_t *mask_p)
+{
+    uint64_t mask = 0, device;
+    char    *end;
+
+    if (*text == '\0') {
+        *mask_p = UINT64_MAX;
+        return true;
+    }
+    for (;; text = end + 1) {
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        errno  = 0;
+        device = strtoull(text, &end, 10);
+        if (errno != 0 || device > max) {
+            return false;
+        }
+        if (end[0] == '.' && end[1] == '0') {
+            end += 2;
+        }
+        mask |= UINT64_C(1) << device;
+        if (*end == '\0') {
+            *mask_p = mask;
+            return true;
+        }
+        if (*end != ',') {
+            return false;
+        }
+    }
 }
 
 static bool zr_var_parse(const struct zr_var *var, const char *text, void *field)
@@ -121,6 +169,8 @@ static bool zr_var_parse(const struct zr_var *var, const char *text, void *field
         }
         *(const char **)field = text;
         return true;
+    case ZR_VAR_DEVICES:
+        return zr_parse_devices(text, var->max, field);
     }
     return false;
 }

@@ -45,6 +45,9 @@ expect "ze_copy's device left out" '!ERROR' UCX_ACC_DEVICES=none
 expect "our device left out" '!ERROR' UCX_SHM_DEVICES=memory
 expect "wrong cache size" "UCX_ZE_RANGE_MAX_EXTENT.*lots" UCX_ZE_RANGE_MAX_EXTENT=lots
 
+expect "old Level Zero loader" "loader 1.20.6 is too old, it needs 1.27" \
+    "LD_PRELOAD=$builddir/.libs/old_loader.so"
+
 # A wrong setting of the transport ends the start, as UCX does for its own.
 if UCX_ZE_RANGE_BW=fast timeout 60 "$program" >"$out" 2>&1; then
     echo "not ok: UCX_ZE_RANGE_BW=fast was taken"

@@ -158,8 +158,13 @@ static const struct zr_uct_layout *choose(void *libuct, char *why, size_t max)
         }
     }
     if (layout == NULL) {
+        char version[32] = "this libuct";
+
+        if (minor >= 0) {
+            snprintf(version, sizeof(version), "UCX 1.%d", minor);
+        }
         snprintf(why, max, "no layout for %s%s, known are UCX 1.%u to 1.%u",
-                 forced != NULL ? "ZERANGE_UCX_ABI=" : "this libuct", forced != NULL ? forced : "",
+                 forced != NULL ? "ZERANGE_UCX_ABI=" : version, forced != NULL ? forced : "",
                  layouts[0]->minor, layouts[LAYOUTS - 1]->minor);
     } else if (forced == NULL && minor >= 0 && (unsigned)minor != layout->minor) {
         snprintf(why, max,
