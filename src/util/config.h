@@ -1,4 +1,4 @@
-/* What the environment says: every ZERANGE_* variable, checked once, in one table. */
+/* What the environment says: every ZERANGE_* variable, and those of Level Zero, checked once, in one table. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef ZR_CONFIG_H
 #define ZR_CONFIG_H
@@ -6,6 +6,11 @@
 #include "util.h"
 
 enum zr_fd_exchange { ZR_FD_EXCHANGE_AUTO, ZR_FD_EXCHANGE_PIDFD, ZR_FD_EXCHANGE_SOCKET };
+
+/* What the specification leaves to one implementation and another does otherwise. */
+enum zr_compat { ZR_COMPAT_SPEC, ZR_COMPAT_INTEL };
+/* Whose faults are imitated. */
+enum zr_quirks { ZR_QUIRKS_NONE, ZR_QUIRKS_INTEL };
 
 struct zr_config {
     enum zr_log_level   log;               /* ZERANGE_LOG=error|warn|info|debug (warn) */
@@ -20,6 +25,10 @@ struct zr_config {
                                               0: all */
     uint64_t            split_threshold;   /* ZERANGE_SPLIT_THRESHOLD=BYTES (K, M, G suffix): a
                                               shorter copy uses one engine */
+    enum zr_compat      compat;            /* ZERANGE_COMPAT=spec|intel (spec) */
+    enum zr_quirks      quirks;            /* ZERANGE_QUIRKS=none|intel (none) */
+    uint64_t            affinity_mask;     /* ZE_AFFINITY_MASK=DEVICE[.0][,DEVICE[.0]...]: bit i:
+                                              device i is shown (all) */
 };
 
 /**

@@ -17,6 +17,25 @@ static pthread_mutex_t policy_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the tw
 static enum zr_policy  driver_policy;
 static bool            policy_fixed;
 
+/* Close the devices that ZE_AFFINITY_MASK leaves out; the others keep their order. */
+static unsigned zr_affinity_apply(struct zr_i915 **i915, unsigned count)
+{
+    const uint64_t mask = zr_config()->affinity_mask;
+    unsigned       kept = 0;
+
+    if (mask != UINT64_MAX && (mask >> count) != 0) {
+        zr_warn("ZE_AFFINITY_MASK names devices that do not exist, there are %u", count);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (mask & (UINT64_C(1) << i)) {
+            i915[kept++] = i915[i];
+        } else {
+            zr_i915_close(i915[i]);
+        }
+    }
+    return kept;
+}
+
 static ze_result_t zr_driver_create(void)
 {
     const struct zr_kif *kif = (zr_config()->soft != NULL) ? zr_soft_kif() : zr_drm_kif();
@@ -32,6 +51,11 @@ static ze_result_t zr_driver_create(void)
     }
     if (count == 0) {
         zr_info("no i915 device (%s)", kif->name);
+        return ZE_RESULT_ERROR_UNINITIALIZED;
+    }
+    count = zr_affinity_apply(i915, count);
+    if (count == 0) {
+        zr_warn("ZE_AFFINITY_MASK leaves no device");
         return ZE_RESULT_ERROR_UNINITIALIZED;
     }
     driver = zr_object_create();

@@ -51,7 +51,8 @@ static ze_result_t zr_export_whole(struct zr_context *context, const void *ptr,
     return result;
 }
 
-/* The window [ptr, ptr+size) must be mapped to physical memory objects from end to end. */
+/* The window [ptr, ptr+size) must be mapped to physical memory objects from end to end. Intel's
+ * driver takes an allocation that fits, and gives the handle it would give without a range. */
 static ze_result_t zr_export_range(struct zr_context *context, const void *ptr, size_t size,
                                    ze_ipc_mem_handle_t *handle_p)
 {
@@ -61,6 +62,10 @@ static ze_result_t zr_export_range(struct zr_context *context, const void *ptr, 
     uint64_t          generation;
     ze_result_t       result;
 
+    if (zr_config()->compat == ZR_COMPAT_INTEL && zr_va_query(ptr, &info) &&
+        info.kind == ZR_VA_USM && (uintptr_t)ptr == info.base && size <= info.size) {
+        return zr_export_whole(context, ptr, handle_p);
+    }
     zr_range_init(&range);
     result = zr_range_walk(ptr, size, &range, &kinds, &generation);
     if (kinds & ~ZR_VA_MAPPING) {
@@ -72,7 +77,10 @@ static ze_result_t zr_export_range(struct zr_context *context, const void *ptr, 
                !zr_va_query(ptr, &info) && info.region_base == 0) {
         result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "range %p + %zu is not reserved VA", ptr,
                          size);
-    } else if (result == ZE_RESULT_SUCCESS) {
+    } else if (result == ZE_RESULT_SUCCESS && zr_quirks()) {
+        result = zr_quirk_export(ptr, size, &range);
+    }
+    if (result == ZE_RESULT_SUCCESS) {
         result = zr_ipc_export_range(ptr, &range, generation, context, handle_p);
     }
     zr_range_clear(&range);
@@ -89,7 +97,8 @@ ze_result_t zr_zeMemGetIpcHandleWithProperties(ze_context_handle_t hContext, con
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
     ZR_CHECK_POINTER(ptr);
     ZR_CHECK_POINTER(pIpcHandle);
-    range = zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC);
+    range = zr_quirks() ? zr_quirk_range_desc(pNext)
+                        : zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC);
     type  = zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_MEM_HANDLE_TYPE_EXT_DESC);
     if (range != NULL && range->size == 0) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_SIZE, "range at %p: size 0", ptr);

@@ -217,6 +217,9 @@ ze_result_t zr_zeMemGetAddressRange(ze_context_handle_t hContext, const void *pt
     if (!zr_va_query(ptr, &info)) {
         return zr_fail(ZE_RESULT_ERROR_ADDRESS_NOT_FOUND, "%p is not memory of the driver", ptr);
     }
+    if (zr_quirks() && info.kind == ZR_VA_IMPORT) {
+        zr_quirk_address_range(&info, &info.base, &info.size);
+    }
     if (pBase != NULL) {
         *pBase = (void *)info.base;
     }

@@ -283,6 +283,14 @@ __typeof__(*(zr_pfnRangeGetAddressList_t)0)      zr_range_address_list;
 ze_result_t zr_physical_created(struct zr_physical *physical, struct zr_device *device);
 void zr_physical_drop_created(struct zr_physical *physical);
 
+/* ---- ZERANGE_QUIRKS (quirks.c) ---- */
+
+bool zr_quirks(void);
+const void *zr_quirk_range_desc(const void *chain);
+/* Replaces @a range, as walked, by what Intel's driver would export. */
+ze_result_t zr_quirk_export(const void *ptr, size_t size, struct zr_range *range);
+void zr_quirk_address_range(const struct zr_va_info *info, uintptr_t *base_p, size_t *size_p);
+
 /* ---- plain host memory (hostmem.c) ---- */
 
 ze_result_t zr_hostmem_create(struct zr_i915 *i915, struct zr_hostmem **hostmem_p);
