@@ -108,8 +108,8 @@ typedef enum _zr_phys_mem_cache_t {
 #define ZR_STRUCTURE_TYPE_PHYS_MEM_PROPERTIES ((ze_structure_type_t)0x000f0002)
 
 /** In the pNext chain of ze_physical_mem_desc_t: zePhysicalMemCreate makes this object; the flags
- * of ze_physical_mem_desc_t are not looked at, and hDevice may be NULL. The size is a multiple of
- * 64 KiB (UNSUPPORTED_SIZE). */
+ * of ze_physical_mem_desc_t are not looked at, and hDevice may be NULL (but not through the loader's
+ * parameter validation). The size is a multiple of 64 KiB (UNSUPPORTED_SIZE). */
 typedef struct _zr_phys_mem_desc_t {
     ze_structure_type_t   stype; /**< ZR_STRUCTURE_TYPE_PHYS_MEM_DESC */
     const void           *pNext;

@@ -59,7 +59,7 @@ ze_result_t zr_zeDriverGetIpcProperties(ze_driver_handle_t hDriver,
 {
     ZR_CHECK_HANDLE(hDriver, ZR_KIND_DRIVER);
     ZR_CHECK_POINTER(properties);
-    properties->flags = ZE_IPC_PROPERTY_FLAG_MEMORY;
+    properties->flags = ZE_IPC_PROPERTY_FLAG_MEMORY | ZE_IPC_PROPERTY_FLAG_EVENT_POOL;
     return ZE_RESULT_SUCCESS;
 }
 

@@ -131,10 +131,10 @@
 #define ZR_EVENT_POOL_ENTRIES(E, U)                                                               \
     E(EventPool, Create, 1, 0)                                                                    \
     E(EventPool, Destroy, 1, 0)                                                                   \
-    U(EventPool, GetIpcHandle, 1, 0)                                                              \
-    U(EventPool, OpenIpcHandle, 1, 0)                                                             \
-    U(EventPool, CloseIpcHandle, 1, 0)                                                            \
-    U(EventPool, PutIpcHandle, 1, 6)                                                              \
+    E(EventPool, GetIpcHandle, 1, 0)                                                              \
+    E(EventPool, OpenIpcHandle, 1, 0)                                                             \
+    E(EventPool, CloseIpcHandle, 1, 0)                                                            \
+    E(EventPool, PutIpcHandle, 1, 6)                                                              \
     E(EventPool, GetContextHandle, 1, 9)                                                          \
     E(EventPool, GetFlags, 1, 9)
 

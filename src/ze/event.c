@@ -7,6 +7,7 @@
 
 #define ZR_EVENT_SPIN_NS  20000     /* a copy of a few KiB is over by then */
 #define ZR_EVENT_SLICE_NS 10000000  /* the host may signal what a stream also would */
+#define ZR_EVENT_PEER_NS  200000    /* how often a word is looked at that another process writes */
 
 /* ---- activity ---- */
 
@@ -92,7 +93,9 @@ ze_result_t zr_zeEventPoolCreate(ze_context_handle_t hContext, const ze_event_po
     pool->device = numDevices ? (struct zr_device *)phDevices[0] : zr_context_device(context);
     pool->flags  = desc->flags;
     pool->count  = desc->count;
-    pool->size   = ZR_ALIGN_UP(desc->count * sizeof(struct zr_event_state), ZR_PAGE_SMALL);
+    /* One slot more: event_ipc.c's. */
+    pool->size = ZR_ALIGN_UP((desc->count + UINT64_C(1)) * sizeof(struct zr_event_state),
+                             ZR_PAGE_SMALL);
     result = zr_phys_create(pool->device->i915, ZR_BACKING_SECTION, ZR_CACHE_CACHED, pool->size, 0,
                             &pool->phys);
     if (result != ZE_RESULT_SUCCESS) {
@@ -123,10 +126,15 @@ ze_result_t zr_zeEventPoolDestroy(ze_event_pool_handle_t hEventPool)
     struct zr_event_pool *pool = (struct zr_event_pool *)hEventPool;
 
     ZR_CHECK_HANDLE(hEventPool, ZR_KIND_EVENT_POOL);
+    if (pool->opened && atomic_load(&pool->live) == 0) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "zeEventPoolDestroy: the pool was opened from a handle, it is closed");
+    }
     if (atomic_load(&pool->live) > 0) {
         return zr_fail(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE,
                        "zeEventPoolDestroy: %u events of the pool exist", pool->live);
     }
+    zr_ipc_forget(pool);
     zr_bo_unmap(pool->bo, pool->cpu, pool->size);
     zr_phys_unref(pool->phys);
     zr_object_destroy(pool);
@@ -207,7 +215,9 @@ ze_result_t zr_zeEventCreate(ze_event_pool_handle_t hEventPool, const ze_event_d
     event->desc.pNext = NULL;
     event->offset     = (uint64_t)desc->index * sizeof(struct zr_event_state);
     event->state      = (struct zr_event_state *)(pool->cpu + event->offset);
-    memset(event->state, 0, sizeof(*event->state));
+    if (!pool->opened) { /* else it has the state its creator gave it */
+        memset(event->state, 0, sizeof(*event->state));
+    }
     pthread_mutex_init(&event->lock, NULL);
     atomic_fetch_add(&pool->live, 1);
     zr_object_publish(event, ZR_KIND_EVENT);
@@ -316,7 +326,10 @@ ze_result_t zr_zeEventHostSynchronize(ze_event_handle_t hEvent, uint64_t timeout
             return result;
         }
         if (!source) {
-            zr_activity_wait(seen, deadline);
+            /* No signal of another process wakes this one. */
+            zr_activity_wait(seen, (event->pool->flags & ZE_EVENT_POOL_FLAG_IPC)
+                                       ? ZR_MIN(deadline, now + ZR_EVENT_PEER_NS)
+                                       : deadline);
         }
     }
 }

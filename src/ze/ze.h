@@ -162,6 +162,7 @@ struct zr_event_pool {
     struct zr_context    *context;
     struct zr_device     *device; /* where its memory was made */
     ze_event_pool_flags_t flags;
+    bool                  opened; /* from a handle: made by another pool's creator */
     uint32_t              count;
     atomic_uint           live; /* events */
     struct zr_phys       *phys;

@@ -14,6 +14,12 @@ static zr_pfnDeviceMemGetAddressList_t  address_list;
 static zr_pfnRangeGetAddressList_t      range_address_list;
 static zr_pfnGetCounts_t                count_all;
 
+/* The loader's own validation refuses a NULL device, whatever the chain says. */
+static bool null_device_passes(void)
+{
+    return getenv("ZE_ENABLE_PARAMETER_VALIDATION") == NULL;
+}
+
 static unsigned char want[512 << 10], got[512 << 10];
 
 static void find_functions(void)
@@ -110,8 +116,10 @@ static void test_cache_types(void)
         }
     }
     /* Refused wherever it is created. */
-    CHECK(create(NULL, (zr_phys_mem_desc_t){.cache = ZR_PHYS_MEM_UNCACHED}, page, &object),
-          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    if (null_device_passes()) {
+        CHECK(create(NULL, (zr_phys_mem_desc_t){.cache = ZR_PHYS_MEM_UNCACHED}, page, &object),
+              ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    }
     CHECK_OK(zePhysicalMemDestroy(context, source));
     free(pages);
 }
@@ -138,7 +146,7 @@ static void test_refused(void)
     int                      on;
 
     for (i = 0; i < COUNT(cases); i++) {
-        for (on = 0; on < 2; on++) {
+        for (on = !null_device_passes(); on < 2; on++) {
             if (!CHECK(create(on ? device : NULL, cases[i].own, cases[i].size, &object),
                        cases[i].result)) {
                 printf("   case %zu, %s a device\n", i, on ? "with" : "without");
@@ -440,7 +448,9 @@ int main(int argc, char **argv)
     test_cache_types();
     test_refused();
     test_backings();
-    test_without_device();
+    if (null_device_passes()) {
+        test_without_device();
+    }
     test_close_or_destroy();
     test_address_lists();
     if (getenv("ZERANGE_SOFT") != NULL) {
