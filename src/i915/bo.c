@@ -101,8 +101,8 @@ static const char *zr_cache_name(enum zr_cache cache)
     return names[cache];
 }
 
-/* Discrete parts have one mapping per placement (I915_MMAP_OFFSET_FIXED): write-back where an
- * object lives only in system memory, write-combined else. */
+/* Discrete parts have one mapping per placement: write-back where an object lives only in system
+ * memory, write-combined else. */
 static ze_result_t zr_bo_check_cache(struct zr_i915 *dev, enum zr_placement placement,
                                      enum zr_cache *cache)
 {
@@ -270,9 +270,6 @@ ze_result_t zr_bo_export(struct zr_bo *bo, int *fd_p)
 
 static uint64_t zr_bo_mmap_mode(const struct zr_bo *bo)
 {
-    if (zr_i915_is_discrete(bo->dev)) {
-        return I915_MMAP_OFFSET_FIXED;
-    }
     switch (bo->cache) {
     case ZR_CACHE_WRITE_COMBINED:
         return I915_MMAP_OFFSET_WC;
@@ -283,13 +280,53 @@ static uint64_t zr_bo_mmap_mode(const struct zr_bo *bo)
     }
 }
 
+/* Upstream has one mode for discrete parts; Intel's out-of-tree driver does not know it and takes
+ * those of integrated parts. */
+static int zr_bo_mmap_cookie(struct zr_bo *bo, uint64_t *cookie_p)
+{
+    struct drm_i915_gem_mmap_offset arg = {.handle = bo->handle, .flags = I915_MMAP_OFFSET_FIXED};
+    int                             ret = -EINVAL;
+
+    if (zr_i915_is_discrete(bo->dev)) {
+        ret = zr_i915_ioctl(bo->dev, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &arg);
+    }
+    if (ret == -EINVAL) {
+        arg.flags = zr_bo_mmap_mode(bo);
+        ret       = zr_i915_ioctl(bo->dev, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &arg);
+    }
+    *cookie_p = arg.offset;
+    return ret;
+}
+
+/* Before Linux 6.12 a mapping must begin at the object's first byte: cut the part out of a longer
+ * one. Integrated parts would then show the wrong pages (their fault handler of those kernels does
+ * not look at the offset), so it is for discrete ones. */
+static void *zr_bo_mmap_cut(struct zr_i915 *dev, void *fixed, size_t length, int prot,
+                            uint64_t cookie, uint64_t offset)
+{
+    char *base = dev->kif->mmap(dev->file, NULL, offset + length, prot, MAP_SHARED, cookie);
+    void *part = base + offset;
+    int   error;
+
+    if (base == MAP_FAILED) {
+        return MAP_FAILED;
+    }
+    if (fixed != NULL) {
+        part = mremap(part, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, fixed);
+    }
+    error = errno;
+    dev->kif->munmap(dev->file, base, part == MAP_FAILED ? offset + length : offset);
+    errno = error;
+    return part;
+}
+
 ze_result_t zr_bo_map(struct zr_bo *bo, void *fixed, uint64_t offset, size_t length, int prot,
                       void **addr_p)
 {
-    struct zr_i915                *dev = bo->dev;
-    struct drm_i915_gem_mmap_offset arg = {.handle = bo->handle, .flags = zr_bo_mmap_mode(bo)};
-    void                          *addr;
-    int                            ret;
+    struct zr_i915 *dev = bo->dev;
+    uint64_t        cookie;
+    void           *addr;
+    int             ret;
 
     if (offset > bo->size || length > bo->size - offset) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
@@ -297,13 +334,17 @@ ze_result_t zr_bo_map(struct zr_bo *bo, void *fixed, uint64_t offset, size_t len
                        bo->handle, (unsigned long long)bo->size, length,
                        (unsigned long long)offset);
     }
-    ret = zr_i915_ioctl(dev, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &arg);
+    ret = zr_bo_mmap_cookie(bo, &cookie);
     if (ret != 0) {
         return zr_fail(zr_result_from_errno(ret), "%s: object %u cannot be mapped: %s",
                        dev->info.node.path, bo->handle, strerror(-ret));
     }
     addr = dev->kif->mmap(dev->file, fixed, length, prot,
-                          MAP_SHARED | (fixed != NULL ? MAP_FIXED : 0), arg.offset + offset);
+                          MAP_SHARED | (fixed != NULL ? MAP_FIXED : 0), cookie + offset);
+    if (addr == MAP_FAILED && errno == EINVAL && offset != 0 && offset % 4096 == 0 &&
+        zr_i915_is_discrete(dev)) {
+        addr = zr_bo_mmap_cut(dev, fixed, length, prot, cookie, offset);
+    }
     if (addr == MAP_FAILED) {
         return zr_fail(errno == ENOMEM ? ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY :
                                          zr_result_from_errno(-errno),

@@ -14,6 +14,7 @@
 
 #define ZR_SOFT_FD_FLOOR     1024 /* objects' fds live above: low ones belong to the host */
 #define ZR_SOFT_COOKIE_SHIFT 44   /* an mmap offset is cookie id and offset in the object */
+#define ZR_SOFT_USER_SHORT   (64 * ZR_KIB)
 
 uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo)
 {
@@ -361,31 +362,61 @@ int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data)
 
 /* ---- the caller's own pages ---- */
 
-/* As get_user_pages would find them. A byte at each end each time; all of them once, which also
- * brings them in. */
-int zr_soft_bo_check_user(struct zr_soft_bo *bo)
+/* EINVAL of madvise means pages that cannot be written, or a kernel before 5.14. */
+static bool zr_soft_can_populate(const void *writable)
 {
-    char         bytes[2], *base = bo->user;
-    struct iovec to = {bytes, 2}, from[2] = {{base, 1}, {base + bo->size - 1, 1}};
+    void *page = (void *)ZR_ALIGN_DOWN((uintptr_t)writable, (uintptr_t)ZR_SOFT_PAGE);
 
-    if (!bo->user_checked && !bo->read_only) {
-        if (madvise(base, bo->size, MADV_POPULATE_WRITE) == 0) {
-            bo->user_checked = true;
-        } else if (errno != EINVAL) { /* EINVAL: a kernel before 5.14 */
-            return -EFAULT;
+    return madvise(page, ZR_SOFT_PAGE, MADV_POPULATE_WRITE) == 0;
+}
+
+/* Are the pages at @a base there, to be written? Brings them in, as get_user_pages does. */
+static bool zr_soft_user_pages(const struct zr_soft_bo *bo, char *base, uint64_t size)
+{
+    uint64_t at;
+    char     byte;
+    ssize_t  got;
+
+    if (madvise(base, size, MADV_POPULATE_WRITE) == 0) {
+        return true;
+    }
+    if (errno != EINVAL || zr_soft_can_populate(bo)) {
+        return false;
+    }
+    for (at = 0; at < size; at += ZR_SOFT_PAGE) {
+        got = process_vm_readv(getpid(), &(struct iovec){&byte, 1}, 1,
+                               &(struct iovec){base + at, 1}, 1, 0);
+        if (got != 1) {
+            return got < 0 && (errno == ENOSYS || errno == EPERM);
         }
     }
-    if (process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2) {
-        return 0;
+    return true;
+}
+
+/* The kernel looks at every page when an object is used first, and again when it was told of a
+ * change. Nobody tells us: a short object is looked at each time, of a longer one both ends, a
+ * page every 2 MiB, and that nothing is unmapped between. */
+int zr_soft_bo_check_user(struct zr_soft_bo *bo)
+{
+    char    *base = bo->user;
+    uint64_t at;
+
+    if (!bo->user_checked || bo->size <= ZR_SOFT_USER_SHORT) {
+        bo->user_checked = zr_soft_user_pages(bo, base, bo->size);
+        return bo->user_checked ? 0 : -EFAULT;
     }
-    return errno == ENOSYS || errno == EPERM ? 0 : -EFAULT;
+    bo->user_checked = msync(base, bo->size, MS_ASYNC) == 0 &&
+                       zr_soft_user_pages(bo, base + bo->size - ZR_SOFT_PAGE, ZR_SOFT_PAGE);
+    for (at = 0; bo->user_checked && at < bo->size; at += 2 * ZR_MIB) {
+        bo->user_checked = zr_soft_user_pages(bo, base + at, ZR_SOFT_PAGE);
+    }
+    return bo->user_checked ? 0 : -EFAULT;
 }
 
 int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
 {
     struct drm_i915_gem_userptr *args = data;
     struct zr_soft_bo           *bo;
-    int                          ret;
 
     if (args->flags &
         ~(I915_USERPTR_READ_ONLY | I915_USERPTR_UNSYNCHRONIZED | I915_USERPTR_PROBE)) {
@@ -401,28 +432,26 @@ int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
         args->user_ptr + args->user_size > UINT64_C(1) << 47) {
         return -EFAULT;
     }
-    if (args->flags & I915_USERPTR_UNSYNCHRONIZED) {
+    /* The latter: read-only pages do not work in the page tables of generation 11 and 12. */
+    if (args->flags & (I915_USERPTR_UNSYNCHRONIZED | I915_USERPTR_READ_ONLY)) {
         return -ENODEV;
+    }
+    /* A probe looks for holes, not at what the pages allow. */
+    if ((args->flags & I915_USERPTR_PROBE) &&
+        msync((void *)(uintptr_t)args->user_ptr, args->user_size, MS_ASYNC) != 0) {
+        return -EFAULT;
     }
     bo = calloc(1, sizeof(*bo));
     if (bo == NULL) {
         return -ENOMEM;
     }
-    bo->dev       = file->dev;
-    bo->refs      = 1;
-    bo->size      = args->user_size;
-    bo->smem      = true;
-    bo->fd        = -1;
-    bo->user      = (void *)(uintptr_t)args->user_ptr;
-    bo->read_only = args->flags & I915_USERPTR_READ_ONLY;
+    bo->dev  = file->dev;
+    bo->refs = 1;
+    bo->size = args->user_size;
+    bo->smem = true;
+    bo->fd   = -1;
+    bo->user = (void *)(uintptr_t)args->user_ptr;
     atomic_store(&bo->cpu, bo->user);
-    if (args->flags & I915_USERPTR_PROBE) {
-        ret = zr_soft_bo_check_user(bo);
-        if (ret != 0) {
-            zr_soft_bo_put(bo);
-            return ret;
-        }
-    }
     return zr_soft_bo_add_handle(file, bo, &args->handle);
 }
 
@@ -430,8 +459,8 @@ int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
 
 int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
 {
-    struct drm_i915_gem_mmap_offset *args     = data;
-    bool                             discrete = file->dev->profile.lmem != 0;
+    const struct zr_soft_profile    *profile = &file->dev->profile;
+    struct drm_i915_gem_mmap_offset *args    = data;
     struct zr_soft_bo               *bo;
     int                              ret;
 
@@ -440,22 +469,28 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     }
     switch (args->flags) {
     case I915_MMAP_OFFSET_GTT:
+        if (profile->lmem != 0) {
+            return -ENODEV; /* no aperture */
+        }
+        break;
     case I915_MMAP_OFFSET_WC:
     case I915_MMAP_OFFSET_WB:
     case I915_MMAP_OFFSET_UC:
+        break;
     case I915_MMAP_OFFSET_FIXED:
+        if (profile->backports) {
+            return -EINVAL; /* it has no TTM: the client chooses, as on integrated parts */
+        }
         break;
     default:
         return -EINVAL;
-    }
-    if (args->flags == I915_MMAP_OFFSET_GTT && discrete) {
-        return -ENODEV; /* no aperture */
     }
     bo = zr_soft_bo_find(file, args->handle);
     if (bo == NULL) {
         return -ENOENT;
     }
-    if (bo->fd < 0 || discrete != (args->flags == I915_MMAP_OFFSET_FIXED)) {
+    if (bo->fd < 0 || (!profile->backports &&
+                       (profile->lmem != 0) != (args->flags == I915_MMAP_OFFSET_FIXED))) {
         return -ENODEV;
     }
     if (bo->cookie == 0) {

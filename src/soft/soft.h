@@ -65,6 +65,8 @@ struct zr_soft_engine {
     struct zr_soft_engine_id id;
     struct zr_soft_batch    *running; /* who has the engine; a set keeps it to the set's end */
     uint64_t                 completed, busy_ns;
+    /* Of the newest batch that is complete; due_ns: when the rate model let it end. */
+    uint64_t                 began_ns, due_ns, ended_ns;
 };
 
 #define ZR_SOFT_BO_BUCKETS 4096
@@ -205,7 +207,7 @@ struct zr_soft_bo {
     ino_t                  st_ino;
     struct zr_soft_bo     *next_inode;
     void                  *user; /* userptr: the caller's pages */
-    bool                   user_checked, read_only, imported;
+    bool                   user_checked, imported; /* user_checked: all its pages, once */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
     uint32_t               cookie;
     struct zr_soft_handle *handles;

@@ -69,7 +69,10 @@ static inline void *client_map(struct client *c, uint32_t handle, uint64_t size)
     struct drm_i915_gem_mmap_offset offset = {.handle = handle, .flags = I915_MMAP_OFFSET_FIXED};
     void                           *cpu;
 
-    assert_int_equal(client_ioctl(c, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset), 0);
+    if (client_ioctl(c, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset) != 0) {
+        offset.flags = I915_MMAP_OFFSET_WC; /* backports */
+        assert_int_equal(client_ioctl(c, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset), 0);
+    }
     cpu = c->kif->mmap(c->file, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, offset.offset);
     assert_ptr_not_equal(cpu, MAP_FAILED);
     return cpu;
@@ -234,6 +237,11 @@ static inline void emit_wait_equal(struct batch *b, uint64_t va, uint32_t value)
 static inline void emit_flush_qword(struct batch *b, uint64_t va, uint64_t value)
 {
     EMIT(b, 0x13000003 | 1 << 14, LO(va), HI(va), LO(value), HI(value));
+}
+
+static inline void emit_flush_timestamp(struct batch *b, uint64_t va)
+{
+    EMIT(b, 0x13000003 | 3 << 14, LO(va), HI(va), 0, 0);
 }
 
 static inline void emit_mem_copy(struct batch *b, uint64_t dst, uint64_t src, uint32_t length)

@@ -36,6 +36,8 @@ static struct {
     int          exec_error;   /* of the next execbuf */
     int          param, value; /* GETPARAM of param answers value, where param != 0 */
     int          drop_writes;  /* the next batches end without running */
+    bool         whole_maps;   /* mappings begin at the object's first byte (before Linux 6.12) */
+    uint64_t     cookie;       /* of the newest MMAP_OFFSET */
     atomic_ulong ioctls, execs;
 } kernel;
 
@@ -64,7 +66,7 @@ static void empty_batch(struct zr_kfile *file, struct drm_i915_gem_execbuffer2 *
 {
     struct drm_i915_gem_exec_object2 *list = (void *)(uintptr_t)eb->buffers_ptr;
     struct drm_i915_gem_mmap_offset   arg  = {.handle = list[eb->buffer_count - 1].handle,
-                                              .flags  = I915_MMAP_OFFSET_FIXED};
+                                              .flags  = I915_MMAP_OFFSET_WB};
     uint32_t                         *batch;
 
     if (zr_soft_kif()->ioctl(file, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &arg) == 0) {
@@ -78,7 +80,7 @@ static void empty_batch(struct zr_kfile *file, struct drm_i915_gem_execbuffer2 *
 static int refuse(struct zr_kfile *file, unsigned long request, void *arg)
 {
     struct drm_i915_getparam *param = arg;
-    int                       error;
+    int                       error = 0;
 
     atomic_fetch_add(&kernel.ioctls, 1);
     switch (request) {
@@ -105,8 +107,22 @@ static int refuse(struct zr_kfile *file, unsigned long request, void *arg)
             return 0;
         }
         break;
+    case DRM_IOCTL_I915_GEM_MMAP_OFFSET:
+        error         = zr_soft_kif()->ioctl(file, request, arg);
+        kernel.cookie = ((struct drm_i915_gem_mmap_offset *)arg)->offset;
+        return error;
     }
     return zr_soft_kif()->ioctl(file, request, arg);
+}
+
+static void *refuse_mmap(struct zr_kfile *file, void *addr, size_t length, int prot, int flags,
+                         uint64_t offset)
+{
+    if (kernel.whole_maps && offset != kernel.cookie) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    return zr_soft_kif()->mmap(file, addr, length, prot, flags, offset);
 }
 
 static struct zr_kif   table;
@@ -309,6 +325,38 @@ static void test_objects(void)
     zr_bo_unref(first);
 }
 
+/* A part of an object, where the kernel maps parts and where it does not. */
+static void test_map_part(void)
+{
+    const size_t  page = 65536;
+    struct zr_bo *bo   = NULL;
+    char         *all = NULL, *part = NULL, *place;
+    void         *map;
+    unsigned      i;
+
+    place = mmap(NULL, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    OK(zr_bo_create(dev, 4 * page, ZR_PLACE_DEVICE, ZR_CACHE_WRITE_COMBINED, &bo));
+    OK(zr_bo_map(bo, NULL, 0, bo->size, PROT_READ | PROT_WRITE, &map));
+    all = map;
+    for (i = 0; i < 4; i++) {
+        kernel.whole_maps = i & 1;
+        memset(all, 0x10 + i, bo->size);
+        memset(all + page, 0x20 + i, page);
+        OK(zr_bo_map(bo, i & 2 ? place + page : NULL, page, page, PROT_READ | PROT_WRITE, &map));
+        part = map;
+        CHECK((i & 2) == 0 || part == place + page, "case %u: mapped elsewhere", i);
+        CHECK(part[0] == 0x20 + (int)i && part[page - 1] == 0x20 + (int)i,
+              "case %u: wrong part 0x%x", i, part[0]);
+        part[5] = 'x';
+        CHECK(all[page + 5] == 'x', "case %u: not the object's bytes", i);
+        zr_bo_unmap(bo, part, page);
+    }
+    kernel.whole_maps = false;
+    zr_bo_unmap(bo, all, bo->size);
+    zr_bo_unref(bo);
+    munmap(place, 4 * page);
+}
+
 /* Devices that cannot be used say why. */
 static void test_unusable(void)
 {
@@ -344,6 +392,7 @@ int main(void)
     OK(zr_config_load());
     table       = *zr_soft_kif();
     table.ioctl = refuse;
+    table.mmap  = refuse_mmap;
     OK(zr_i915_enumerate(&table, &dev, 1, &count));
     if (count != 1) {
         return 1;
@@ -357,6 +406,7 @@ int main(void)
     test_one_ioctl();
     test_import_race();
     test_objects();
+    test_map_part();
     test_unusable();
     zr_i915_close(dev);
     printf("%lu ioctls, %lu submissions, %u wrong\n", atomic_load(&kernel.ioctls),

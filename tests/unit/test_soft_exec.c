@@ -730,6 +730,62 @@ static void userptr_copy(void **state)
     rig_close(&r);
 }
 
+/* What get_user_pages finds at each use of a userptr object: -EFAULT, and not a signal. */
+static void userptr_pages(void **state)
+{
+    static const struct {
+        const char *what;
+        size_t      size, start, length; /* of the object; the pages that change after a use */
+        int         prot;                /* -1: unmapped */
+        bool        before;              /* they change before the first use */
+    } cases[] = {
+        {"hole in the middle, new", 1 << 20, 512 << 10, 4096, -1, true},
+        {"closed page in the middle, new", 1 << 20, 512 << 10, 4096, PROT_NONE, true},
+        {"read-only page in the middle, new", 1 << 20, 512 << 10, 4096, PROT_READ, true},
+        {"hole in the middle, used", 1 << 20, 512 << 10, 4096, -1, false},
+        {"closed page, short and used", 64 << 10, 4096, 4096, PROT_NONE, false},
+        {"closed page at the end, used", 1 << 20, (1 << 20) - 4096, 4096, PROT_NONE, false},
+        {"closed 2 MiB, used", 8 << 20, 4100 << 10, 2 << 20, PROT_NONE, false},
+        {"read-only 2 MiB, used", 8 << 20, 4 << 20, 2 << 20, PROT_READ, false},
+    };
+    struct rig r;
+    unsigned   i, uses;
+
+    rig_open(&r, &pvc);
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct object               user   = {.size = cases[i].size};
+        struct object              *list[] = {&r.src, &user, &r.batch};
+        struct drm_i915_gem_userptr args   = {.user_size = user.size};
+        struct drm_gem_close        close  = {0};
+        struct batch                b      = batch_of(&r.batch);
+        char                       *changed;
+
+        user.cpu = mmap(NULL, user.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                        0);
+        args.user_ptr = (uintptr_t)user.cpu;
+        assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_USERPTR, &args), 0);
+        user.handle = close.handle = args.handle;
+        user.va     = client_va(&pvc, user.size);
+        emit_mem_copy(&b, user.va, r.src.va, 4096);
+        emit_end(&b);
+        for (uses = 0; uses < 2 && !cases[i].before; uses++) {
+            assert_int_equal(client_exec(&pvc, r.ctx, list, 3, 1, EXEC_OBJECT_WRITE), 0);
+            assert_int_equal(object_wait(&pvc, &user, SECONDS(20)), 0);
+        }
+        changed = (char *)user.cpu + cases[i].start;
+        if (cases[i].prot < 0) {
+            munmap(changed, cases[i].length);
+        } else {
+            mprotect(changed, cases[i].length, cases[i].prot);
+        }
+        print_message("%s\n", cases[i].what);
+        assert_int_equal(client_exec(&pvc, r.ctx, list, 3, 1, EXEC_OBJECT_WRITE), -EFAULT);
+        assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_GEM_CLOSE, &close), 0);
+        munmap(user.cpu, user.size);
+    }
+    rig_close(&r);
+}
+
 /* ---- PRIME ---- */
 
 static int prime_import(struct client *c, int fd, uint32_t *handle_p)
@@ -916,6 +972,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(large_copy_on_all_engines),
         cmocka_unit_test(concurrent_submitters),
         cmocka_unit_test(userptr_copy),
+        cmocka_unit_test(userptr_pages),
         cmocka_unit_test(prime_self_import),
         cmocka_unit_test(prime_between_processes),
         cmocka_unit_test(fork_is_enodev),

@@ -371,14 +371,31 @@ static void mmap_rules(void **state)
     struct object                   o;
     void                           *fixed, *again;
 
-    object_create(&pvc, 128 << 10, I915_MEMORY_CLASS_SYSTEM, &o);
-    offset.handle = o.handle;
-    offset.flags  = I915_MMAP_OFFSET_WB;
-    assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset), -ENODEV);
-    offset.flags = 9;
-    assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset), -EINVAL);
-    offset.flags = I915_MMAP_OFFSET_FIXED;
-    assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset), 0);
+    static const struct {
+        uint64_t flags;
+        int      backports, upstream;
+    } modes[] = {
+        {I915_MMAP_OFFSET_GTT, -ENODEV, -ENODEV}, {9, -EINVAL, -EINVAL},
+        {I915_MMAP_OFFSET_FIXED, -EINVAL, 0},     {I915_MMAP_OFFSET_UC, 0, -ENODEV},
+        {I915_MMAP_OFFSET_WB, 0, -ENODEV},        {I915_MMAP_OFFSET_WC, 0, -ENODEV},
+    };
+    unsigned i;
+
+    for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        offset.flags = modes[i].flags;
+        object_create(&dg2, 128 << 10, I915_MEMORY_CLASS_SYSTEM, &o);
+        offset.handle = o.handle;
+        assert_int_equal(client_ioctl(&dg2, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset),
+                         modes[i].upstream);
+        object_destroy(&dg2, &o);
+        object_create(&pvc, 128 << 10, I915_MEMORY_CLASS_SYSTEM, &o);
+        offset.handle = o.handle;
+        assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &offset),
+                         modes[i].backports);
+        if (i + 1 < sizeof(modes) / sizeof(modes[0])) {
+            object_destroy(&pvc, &o);
+        }
+    }
     assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_MMAP, &legacy), -EOPNOTSUPP);
     fixed = mmap(NULL, 64 << 10, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     again = pvc.kif->mmap(pvc.file, fixed, 64 << 10, PROT_READ, MAP_SHARED | MAP_FIXED,
@@ -408,9 +425,13 @@ static void userptr_rules(void **state)
     user.user_size = page;
     user.flags     = I915_USERPTR_UNSYNCHRONIZED;
     assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_USERPTR, &user), -ENODEV);
-    munmap(ptr + page, page);
+    user.flags = I915_USERPTR_READ_ONLY;
+    assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_USERPTR, &user), -ENODEV);
     user.flags     = I915_USERPTR_PROBE;
     user.user_size = 2 * page;
+    mprotect(ptr + page, page, PROT_NONE);
+    assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_USERPTR, &user), 0);
+    munmap(ptr + page, page);
     assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_I915_GEM_USERPTR, &user), -EFAULT);
 }
 
