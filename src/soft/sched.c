@@ -16,8 +16,8 @@
  * fewer the other CPU is the peer's, who polls: there a long copy gains nothing by it either. */
 #define ZR_SOFT_INLINE_BUDGET     ZR_MIB
 #define ZR_SOFT_INLINE_BUDGET_FEW (16 * ZR_MIB)
-#define ZR_SOFT_SLICE_BUDGET  ZR_MIB        /* of a thread before another batch has its turn */
-#define ZR_SOFT_PREEMPT_NS    UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
+#define ZR_SOFT_SLICE_BUDGET      ZR_MIB /* of a thread before another batch has its turn */
+#define ZR_SOFT_PREEMPT_NS        UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
 
 /* ---- requests ---- */
 
@@ -375,7 +375,10 @@ static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *ba
     struct zr_soft_engine *engine = batch->engine;
 
     engine->completed++;
-    engine->busy_ns += zr_time_ns() - batch->started_ns;
+    engine->began_ns = batch->started_ns;
+    engine->due_ns   = batch->free_ns;
+    engine->ended_ns = zr_time_ns();
+    engine->busy_ns += engine->ended_ns - engine->began_ns;
     batch->state = ZR_SOFT_FINISHED;
     if (!dev->profile.guc) {
         engine->running = NULL;
@@ -624,9 +627,9 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
     req->run_inline = false;
     for (row = 0; row < width; row++) {
         zr_soft_settle(dev, &batch[row], step[row]); /* the last one may free the request */
-    }
-    if (!TAILQ_EMPTY(&dev->runnable) || !TAILQ_EMPTY(&dev->waiting)) {
-        zr_soft_kick(dev);
+        if (step[row] == ZR_SOFT_MORE || step[row] == ZR_SOFT_BLOCKED) {
+            zr_soft_kick(dev); /* one for each: this thread does not look at the queues */
+        }
     }
     if (atomic_load(&dev->stores) != stores) {
         zr_soft_wake_pollers(dev);
