@@ -136,7 +136,7 @@ typedef struct _zr_phys_mem_properties_t {
     ze_bool_t              open;    /**< has been open on a device: has its backing */
 } zr_phys_mem_properties_t;
 
-/** Bytes next to each other as a device sees them. */
+/** Bytes of one object, next to each other as a device sees them. */
 typedef struct _zr_address_run_t {
     uint64_t address, length;
 } zr_address_run_t;

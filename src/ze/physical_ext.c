@@ -109,53 +109,30 @@ ze_result_t ZE_APICALL zr_physical_properties(ze_physical_mem_handle_t  object,
     return ZE_RESULT_SUCCESS;
 }
 
-/* Runs of a range, those that touch made one; @a runs NULL only counts. */
-static ze_result_t zr_range_runs(const struct zr_range *range, struct zr_device *device,
-                                 uint32_t room, zr_address_run_t *runs, uint32_t *count_p)
-{
-    uint64_t      end = 0;
-    uint32_t      count = 0;
-    struct zr_bo *bo;
-    ze_result_t   result;
-
-    for (unsigned i = 0; i < range->count; i++) {
-        const struct zr_segment *segment = &range->segments[i];
-        uint64_t                 address;
-
-        result = zr_phys_bo(segment->object, device->i915, &bo);
-        if (result != ZE_RESULT_SUCCESS) {
-            return result;
-        }
-        address = bo->gpu_va + segment->offset;
-        if (count > 0 && address == end) {
-            if (runs != NULL && count <= room) {
-                runs[count - 1].length += segment->length;
-            }
-        } else {
-            if (runs != NULL && count < room) {
-                runs[count] = (zr_address_run_t){address, segment->length};
-            }
-            count++;
-        }
-        end = address + segment->length;
-    }
-    *count_p = count;
-    return ZE_RESULT_SUCCESS;
-}
-
+/* A run for each segment. The first pass sees to it that the second cannot fail: nothing is written
+ * otherwise. */
 static ze_result_t zr_address_list(const struct zr_range *range, struct zr_device *device,
                                    uint32_t *count, zr_address_run_t *runs)
 {
-    uint32_t    n;
-    ze_result_t result = zr_range_runs(range, device, 0, NULL, &n);
+    const unsigned room = (runs != NULL) ? ZR_MIN(*count, range->count) : 0;
+    struct zr_bo  *bo;
+    ze_result_t    result;
+    unsigned       i;
 
-    if (result == ZE_RESULT_SUCCESS && *count > 0 && runs != NULL) {
-        result = zr_range_runs(range, device, *count, runs, &n);
+    for (i = 0; i < range->count; i++) {
+        result = zr_phys_bo(range->segments[i].object, device->i915, &bo);
+        if (result != ZE_RESULT_SUCCESS) {
+            return result;
+        }
     }
-    if (result == ZE_RESULT_SUCCESS) {
-        *count = n;
+    for (i = 0; i < room; i++) {
+        const struct zr_segment *segment = &range->segments[i];
+
+        (void)zr_phys_bo(segment->object, device->i915, &bo);
+        runs[i] = (zr_address_run_t){bo->gpu_va + segment->offset, segment->length};
     }
-    return result;
+    *count = range->count;
+    return ZE_RESULT_SUCCESS;
 }
 
 ze_result_t ZE_APICALL zr_device_mem_address_list(zr_device_mem_handle_t handle, uint64_t offset,
