@@ -3,9 +3,9 @@
 #include "soft.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ struct zr_soft_fence *zr_soft_fence_create(uint64_t timeline, uint16_t class)
         fence->refs     = 1;
         fence->timeline = timeline;
         fence->class    = class;
-        fence->pipe     = -1;
+        fence->sync     = -1;
     }
     return fence;
 }
@@ -35,13 +35,14 @@ void zr_soft_fence_put(struct zr_soft_fence *fence)
     }
 }
 
-/* A pipe stands for a sync_file: its inode names the fence, a byte in it makes it readable in
- * every process that holds it, and it stays readable when the fence is gone. */
+/* A pair of sockets stands for a sync_file: the inode of the end given out names the fence, a byte
+ * makes it readable in every process that holds it, and it stays readable when the fence is gone.
+ * Not a pipe: where nobody holds the end any more, that would be a SIGPIPE. */
 static void zr_soft_fence_flush(struct zr_soft_dev *dev, struct zr_soft_fence *fence)
 {
     struct zr_soft_fence **link;
 
-    if (fence->pipe < 0) {
+    if (fence->sync < 0) {
         return;
     }
     for (link = &dev->exported; *link != NULL; link = &(*link)->next) {
@@ -50,11 +51,11 @@ static void zr_soft_fence_flush(struct zr_soft_dev *dev, struct zr_soft_fence *f
             break;
         }
     }
-    if (write(fence->pipe, "", 1) != 1) {
+    if (send(fence->sync, "", 1, MSG_NOSIGNAL) != 1) {
         zr_debug("sync_file has no reader any more");
     }
-    close(fence->pipe);
-    fence->pipe = -1;
+    close(fence->sync);
+    fence->sync = -1;
     zr_soft_fence_put(fence);
 }
 
@@ -70,7 +71,7 @@ int zr_soft_fence_export(struct zr_soft_dev *dev, struct zr_soft_fence *fence, i
     struct stat st;
     int         fds[2];
 
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) {
         return -errno;
     }
     if (fstat(fds[0], &st) != 0) {
@@ -78,7 +79,7 @@ int zr_soft_fence_export(struct zr_soft_dev *dev, struct zr_soft_fence *fence, i
         close(fds[1]);
         return -EINVAL;
     }
-    fence->pipe   = fds[1];
+    fence->sync   = fds[1];
     fence->inode  = st.st_ino;
     fence->next   = dev->exported;
     dev->exported = zr_soft_fence_get(fence);
@@ -95,7 +96,7 @@ int zr_soft_fence_import(struct zr_soft_dev *dev, int fd, struct zr_soft_fence *
     struct zr_soft_fence *fence;
     struct stat           st;
 
-    if (fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode)) {
+    if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) {
         return -EINVAL;
     }
     for (fence = dev->exported; fence != NULL; fence = fence->next) {

@@ -123,7 +123,7 @@ static int zr_soft_memory(uint64_t size)
         return -errno;
     }
     if (ftruncate(fd, size) != 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        fcntl(fd, F_ADD_SEALS, ZR_SOFT_SEALS) != 0) {
         ret = -errno;
         close(fd);
         return ret == -EFBIG ? -E2BIG : ret;

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ZR_SOFT_SEAL_EXEC 0x20 /* the system may add it to every memfd */
+
 int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data)
 {
     struct drm_prime_handle *args = data;
@@ -40,7 +42,7 @@ static int zr_soft_prime_check(int fd, struct stat *st)
         return -EBADF;
     }
     seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || st->st_size <= 0) {
+    if (seals < 0 || (seals & ~ZR_SOFT_SEAL_EXEC) != ZR_SOFT_SEALS || st->st_size <= 0) {
         return -EINVAL;
     }
     return 0;

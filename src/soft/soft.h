@@ -158,7 +158,7 @@ struct zr_soft_fence {
     int                   status; /* 0: pending, 1: signalled, negative errno: signalled so */
     uint64_t              timeline; /* a later fence of a timeline signals after earlier ones */
     uint16_t              class;
-    int                   pipe; /* write end of its sync_file, -1: none */
+    int                   sync; /* our end of its sync_file, -1: none */
     ino_t                 inode;
     struct zr_soft_fence *next; /* in zr_soft_dev::exported */
 };
@@ -227,6 +227,8 @@ void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, u
 /* Wrap a memfd the callee then owns. */
 int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
+/* Of an object's memory; other memfds have others. */
+#define ZR_SOFT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* CPU address of its first byte for an engine; NULL when it cannot be mapped. No lock needed. */
 void *zr_soft_bo_cpu(struct zr_soft_bo *bo);
 /* Are a userptr object's pages there? 0 or -EFAULT */

@@ -810,7 +810,7 @@ static void prime_self_import(void **state)
     struct client other;
     struct object o;
     uint32_t      handle;
-    int           fd, again, foreign;
+    int           fd, again, foreign, sealed;
 
     client_open(&other, 0);
     object_create(&pvc, 64 << 10, I915_MEMORY_CLASS_DEVICE, &o);
@@ -826,6 +826,12 @@ static void prime_self_import(void **state)
     foreign = memfd_create("not sealed", MFD_CLOEXEC);
     assert_int_equal(ftruncate(foreign, 4096), 0);
     assert_int_equal(prime_import(&pvc, foreign, &handle), -EINVAL);
+    sealed = memfd_create("sealed otherwise", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(sealed, 4096), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW |
+                                                    F_SEAL_SEAL), 0);
+    assert_int_equal(prime_import(&pvc, sealed, &handle), -EINVAL);
+    close(sealed);
     assert_int_equal(prime_import(&pvc, 99999, &handle), -EBADF);
     assert_int_equal(ftruncate(fd, 4096), -1); /* nobody cuts an object */
     close(foreign);
@@ -936,13 +942,19 @@ static void fork_is_enodev(void **state)
 }
 
 /* A file that closes while its batch waits for ever does not hang the process. */
+/* The last submission's fence is closed first: nobody is told then, also not by a signal. */
 static void close_while_running(void **state)
 {
-    struct client  c;
-    struct object  o, batch;
-    struct object *list[] = {&o, &batch};
-    struct batch   b;
-    uint32_t       ctx;
+    struct drm_i915_gem_exec_object2 pinned[2] = {0};
+    struct drm_i915_gem_execbuffer2  exec      = {.buffers_ptr  = (uintptr_t)pinned,
+                                                  .buffer_count = 2,
+                                                  .flags        = I915_EXEC_FENCE_OUT};
+    struct client                    c;
+    struct object                    o, batch;
+    struct object                   *list[] = {&o, &batch};
+    struct batch                     b;
+    uint32_t                         ctx;
+    unsigned                         i;
 
     client_open(&c, 1); /* dg2: its only file once the group's own is closed */
     client_close(&dg2);
@@ -953,7 +965,14 @@ static void close_while_running(void **state)
     emit_wait_equal(&b, o.va, 1);
     emit_end(&b);
     assert_int_equal(client_exec(&c, ctx, list, 2, 1, EXEC_OBJECT_WRITE), 0);
-    assert_int_equal(client_exec(&c, ctx, list, 2, 1, EXEC_OBJECT_WRITE), 0);
+    for (i = 0; i < 2; i++) {
+        pinned[i].handle = list[i]->handle;
+        pinned[i].offset = list[i]->va;
+        pinned[i].flags  = NEW_OBJECT_FLAGS;
+    }
+    exec.rsvd1 = ctx;
+    assert_int_equal(client_ioctl(&c, DRM_IOCTL_I915_GEM_EXECBUFFER2_WR, &exec), 0);
+    assert_int_equal(close((int)(exec.rsvd2 >> 32)), 0);
     client_close(&c);
     client_open(&dg2, 1);
 }
