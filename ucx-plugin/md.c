@@ -30,8 +30,9 @@ ucs_config_field_t zr_md_config_table[] = {
      "the device's memory",
      offsetof(struct md_config, max_size), ZR_SETTING_SIZE("CACHE_MAX_SIZE")},
     {"MAX_EXTENT", "1G",
-     "Registering a buffer exports what is mapped around it as well, up to this size, so that "
-     "its neighbours need no export of their own",
+     "Registering a buffer exports what is mapped behind it as well, up to this size, so that "
+     "its neighbours need no export of their own. Of these, what is unmapped stays allocated "
+     "until the buffer is sent again or unmapped too",
      offsetof(struct md_config, max_extent), ZR_SETTING_SIZE("MAX_EXTENT")},
     {NULL},
 };
@@ -78,7 +79,6 @@ struct export_data {
     struct zr_share share;
     uint64_t        id;
     uint64_t        allocation_id; /* of the only allocation behind it */
-    atomic_flag     released;
 };
 
 static int export_open(void *owner, const struct zr_rcache_request *request,
@@ -108,19 +108,14 @@ static int export_open(void *owner, const struct zr_rcache_request *request,
     return 0;
 }
 
-static void export_revoke(void *owner, struct zr_rcache_region *region)
+/* Not before the last registration leaves it: a peer may have a key and not have opened it yet,
+ * and what was unmapped may be no more than a neighbour of what that key is for. */
+static void export_close(void *owner, struct zr_rcache_region *region)
 {
     struct export_data *export = region->data;
 
-    if (!atomic_flag_test_and_set(&export->released)) {
-        zr_share_release(zr_ze_get(), &export->share);
-    }
-}
-
-static void export_close(void *owner, struct zr_rcache_region *region)
-{
-    export_revoke(owner, region);
-    free(region->data);
+    zr_share_release(zr_ze_get(), &export->share);
+    free(export);
 }
 
 /* Without events, only an allocation that is still the same one may be hit; a range of several
@@ -139,8 +134,7 @@ static bool export_valid(void *owner, const struct zr_rcache_region *region)
            id == export->allocation_id;
 }
 
-static const struct zr_rcache_ops export_ops = {export_open, export_close, export_revoke,
-                                                export_valid};
+static const struct zr_rcache_ops export_ops = {export_open, export_close, export_valid};
 
 /* ---- import side: what peers share ---- */
 
@@ -171,7 +165,7 @@ static void import_close(void *owner, struct zr_rcache_region *region)
     zr_share_close(zr_ze_get(), region->data);
 }
 
-static const struct zr_rcache_ops import_ops = {import_open, import_close, NULL, NULL};
+static const struct zr_rcache_ops import_ops = {import_open, import_close, NULL};
 
 /* The same process may be alive under this pid, or another one, or none. */
 static bool peer_is_gone(const struct zr_peer *peer)
@@ -404,9 +398,9 @@ ucs_status_t zr_md_mkey_pack(struct zr_uct_md *md, uct_mem_h memh_, void *addres
     struct zr_key            key   = {.version = ZR_KEY_VERSION, .kind = ZR_SHARE_NONE};
 
     pthread_mutex_lock(&memh->lock);
-    if (!zr_hooks_active()) {
-        /* UCP keeps registrations, and nothing tells it or us that their memory is another one
-         * by now: what is packed must be what is mapped at this moment. */
+    if (memh->region != NULL || !zr_hooks_active()) {
+        /* UCP keeps registrations. What lies beside this one may be another memory by now; and
+         * without events its own as well, which neither UCP nor we are told of. */
         stale        = memh->region;
         memh->region = export_get(memh->address, memh->length);
     }

@@ -9,7 +9,7 @@
 /* UCP registers up to this multiple, which may lie behind the end of an allocation. */
 #define UCP_ALIGNMENT 16
 
-#define MAX_NEIGHBOURS 64 /* looked at on each side; each costs two cheap queries */
+#define MAX_NEIGHBOURS 64 /* looked at; each costs two cheap queries */
 
 static bool address_range(const struct zr_ze *ze, uint64_t ptr, uint64_t *base_p, uint64_t *end_p)
 {
@@ -31,7 +31,8 @@ static bool device_memory(const struct zr_ze *ze, uint64_t ptr)
     return zr_ze_memory_type(ze, (void *)(uintptr_t)ptr, NULL) == ZE_MEMORY_TYPE_DEVICE;
 }
 
-/* Widen [*start_p, *end_p) over device memory that lies right beside it. */
+/* Widen [*start_p, *end_p) to whole mappings and over device memory that follows. Not over what is
+ * in front: that may be another reservation, and an export ends when its first address is freed. */
 static void widen(const struct zr_ze *ze, uint64_t limit, uint64_t *start_p, uint64_t *end_p)
 {
     uint64_t start = *start_p, end = *end_p, base, top;
@@ -49,11 +50,6 @@ static void widen(const struct zr_ze *ze, uint64_t limit, uint64_t *start_p, uin
                     base == end && top - start <= limit && device_memory(ze, end);
          steps++) {
         end = top;
-    }
-    for (steps = 0; steps < MAX_NEIGHBOURS && address_range(ze, start - 1, &base, &top) &&
-                    top == start && end - base <= limit && device_memory(ze, start - 1);
-         steps++) {
-        start = base;
     }
     *start_p = start;
     *end_p   = end;

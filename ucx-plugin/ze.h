@@ -53,7 +53,7 @@ struct zr_share_ops {
     ze_result_t (*open)(const struct zr_ze *ze, const struct zr_share *share, void **ptr_p);
 };
 
-/** Share [ptr, ptr+size), widened to what is mapped around it up to @a limit bytes.
+/** Share [ptr, ptr+size), widened to what is mapped behind it up to @a limit bytes.
  * @param why  when no way works: each one tried and what it said
  * @return the last way's error if none works; share->kind is ZR_SHARE_NONE then. */
 ze_result_t zr_share_export(const struct zr_ze *ze, uint64_t ptr, uint64_t size, uint64_t limit,

@@ -325,22 +325,14 @@ void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region)
 
 void zr_rcache_invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size)
 {
-    struct zr_rcache_region *region, *dead = NULL;
+    struct zr_rcache_region *dead = NULL;
     struct zr_itree_node    *node;
     uint64_t                 end = start + size < start ? UINT64_MAX : start + size;
 
     pthread_mutex_lock(&cache->lock);
     while ((node = zr_itree_find(&cache->tree, space, start, end, NULL, NULL)) != NULL) {
-        region = region_of(node);
         cache->stats.invalidations++;
-        make_stale(cache, region, &dead);
-        if (region->refs > 0 && !region->opening && cache->ops->revoke != NULL) {
-            region->refs++;
-            pthread_mutex_unlock(&cache->lock);
-            cache->ops->revoke(cache->owner, region);
-            zr_rcache_put(cache, region);
-            pthread_mutex_lock(&cache->lock);
-        }
+        make_stale(cache, region_of(node), &dead);
     }
     pthread_mutex_unlock(&cache->lock);
     close_all(cache, dead);

@@ -58,9 +58,6 @@ struct zr_rcache_ops {
                 struct zr_rcache_region *region, uint64_t *start_p, uint64_t *end_p);
     /** Called once for each region that open made, when nobody uses it any more. */
     void (*close)(void *owner, struct zr_rcache_region *region);
-    /** May be NULL. The memory behind a region that is in use goes away: let go of what can be
-     * let go of now. close still follows. */
-    void (*revoke)(void *owner, struct zr_rcache_region *region);
     /** May be NULL. Asked on a hit; false makes the region stale and the hit a miss. */
     bool (*valid)(void *owner, const struct zr_rcache_region *region);
 };
@@ -100,7 +97,7 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
 void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region);
 
 /** Whatever overlaps [start, start+size) of @a space is never hit again: closed now if idle,
- * revoked now and closed at its last put otherwise. */
+ * at its last put otherwise. */
 void zr_rcache_invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size);
 /** The same for one region the caller uses. */
 void zr_rcache_invalidate_region(struct zr_rcache *cache, struct zr_rcache_region *region);
