@@ -49,9 +49,9 @@ static int zr_bo_table_reserve(struct zr_i915 *dev, uint32_t handle)
 static ze_result_t zr_bo_adopt(struct zr_i915 *dev, const struct zr_bo *model,
                                struct zr_bo **bo_p)
 {
-    bool large = model->placement != ZR_PLACE_SYSTEM && zr_i915_is_discrete(dev);
-    uint64_t           page = large ? 2 * ZR_MIB : 64 * ZR_KIB;
-    struct zr_i915_bo *bo   = calloc(1, sizeof(*bo));
+    bool               large = model->placement != ZR_PLACE_SYSTEM && zr_i915_is_discrete(dev);
+    uint64_t           page  = large ? 2 * ZR_MIB : 64 * ZR_KIB;
+    struct zr_i915_bo *bo    = calloc(1, sizeof(*bo));
     int                ret;
 
     if (bo == NULL || zr_bo_table_reserve(dev, model->handle) != 0) {
@@ -147,7 +147,7 @@ static ze_result_t zr_bo_create_failed(struct zr_i915 *dev, uint64_t size,
 ze_result_t zr_bo_create(struct zr_i915 *dev, uint64_t size, enum zr_placement placement,
                          enum zr_cache cache, struct zr_bo **bo_p)
 {
-    struct drm_i915_gem_memory_class_instance regions[2];
+    struct drm_i915_gem_memory_class_instance     regions[2];
     struct drm_i915_gem_create_ext_memory_regions ext = {
         .base.name = I915_GEM_CREATE_EXT_MEMORY_REGIONS,
         .regions   = (uintptr_t)regions,

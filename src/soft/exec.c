@@ -13,16 +13,16 @@ struct zr_soft_exec_fence {
 };
 
 struct zr_soft_exec {
-    struct zr_soft_file               *file;
-    struct drm_i915_gem_execbuffer2   *args;
-    struct zr_soft_ctx                *ctx;
-    struct zr_soft_slot               *slot;
-    unsigned                           width, count;
-    struct drm_i915_gem_exec_object2  *object;
-    struct zr_soft_bo                **bo; /* borrowed from the handles: the lock is held */
-    struct zr_soft_exec_fence         *fence;
-    unsigned                           num_fences;
-    struct zr_soft_fence              *in_fence;
+    struct zr_soft_file              *file;
+    struct drm_i915_gem_execbuffer2  *args;
+    struct zr_soft_ctx               *ctx;
+    struct zr_soft_slot              *slot;
+    unsigned                          width, count;
+    struct drm_i915_gem_exec_object2 *object;
+    struct zr_soft_bo               **bo; /* borrowed from the handles: the lock is held */
+    struct zr_soft_exec_fence        *fence;
+    unsigned                          num_fences;
+    struct zr_soft_fence             *in_fence;
 };
 
 static bool zr_soft_exec_is_batch(const struct zr_soft_exec *x, unsigned index)

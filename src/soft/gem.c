@@ -122,8 +122,7 @@ static int zr_soft_memory(uint64_t size)
     if (fd < 0) {
         return -errno;
     }
-    if (ftruncate(fd, size) != 0 ||
-        fcntl(fd, F_ADD_SEALS, ZR_SOFT_SEALS) != 0) {
+    if (ftruncate(fd, size) != 0 || fcntl(fd, F_ADD_SEALS, ZR_SOFT_SEALS) != 0) {
         ret = -errno;
         close(fd);
         return ret == -EFBIG ? -E2BIG : ret;

@@ -391,9 +391,9 @@ static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *ba
 
 static void zr_soft_batch_hung(struct zr_soft_dev *dev, struct zr_soft_batch *batch)
 {
-    static const char *const      names[] = {"rcs", "bcs", "vcs", "vecs", "ccs"};
-    const struct zr_soft_engine_id *id    = &batch->engine->id;
-    struct zr_soft_ctx             *ctx   = batch->req->ctx;
+    static const char *const        names[] = {"rcs", "bcs", "vcs", "vecs", "ccs"};
+    const struct zr_soft_engine_id *id      = &batch->engine->id;
+    struct zr_soft_ctx             *ctx     = batch->req->ctx;
 
     zr_soft_ctx_blame(ctx);
     zr_info("soft %s: %s%u hangs at byte 0x%lx of batch %u of %u: %s; context is %s",
