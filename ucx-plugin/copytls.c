@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "copytls.h"
 
-#include "abi/uct_abi.h"
+#include "copy.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,10 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RANGE_TL       "ze_range"
-#define COPY_TL        "ze_copy"
-#define COPY_COMPONENT "ze_cpy"
-#define COPY_ALIAS     "ze" /* UCX: ze_copy, ze_ipc, ze_gdr */
+#define RANGE_TL   "ze_range"
+#define COPY_TL    ZR_COPY_TL_NAME
+#define COPY_ALIAS "ze" /* UCX: ze_copy, ze_ipc, ze_gdr */
 
 struct selection {
     ucs_config_allow_list_t transports, accelerators;
@@ -50,16 +49,13 @@ static bool selects(const ucs_config_allow_list_t *list, bool is_listed)
     }
 }
 
-static uct_component_h find_component(const char *name)
+/* UCX's, or ours where it has none. */
+static uct_component_h copy_component(void)
 {
-    struct zr_uct_component *component;
+    struct zr_uct_component *component = zr_component_find(ZR_UCX_COPY_COMPONENT);
 
-    ucs_list_for_each(component, &uct_components_list, link) {
-        if (strncmp(component->name, name, sizeof(component->name)) == 0) {
-            return (uct_component_h)component;
-        }
-    }
-    return NULL;
+    return (uct_component_h)(component != NULL ? component
+                                               : zr_component_find(ZR_COPY_COMPONENT));
 }
 
 /* Whether the list of devices leaves one of this memory domain. */
@@ -88,11 +84,11 @@ static bool md_has_device(uct_component_h component, const char *md_name,
     return found;
 }
 
-/* UCX's ze module is there, enabled, and has a memory domain with a device. */
+/* A copy transport is there, enabled, and has a memory domain with a device. */
 static bool copy_available(const ucs_config_allow_list_t *devices)
 {
     uct_component_attr_t   attr      = {.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT};
-    uct_component_h        component = find_component(COPY_COMPONENT);
+    uct_component_h        component = copy_component();
     uct_md_resource_desc_t names[8];
 
     if (component == NULL || uct_component_query(component, &attr) != UCS_OK ||

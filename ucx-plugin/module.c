@@ -3,6 +3,7 @@
  * device memory pays nothing. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "abi/layout.h"
+#include "copy.h"
 #include "hooks.h"
 #include "md.h"
 #include "tl.h"
@@ -11,26 +12,14 @@
 
 static bool registered;
 
-/* Preloaded and found in a plugin directory at once: the first one serves. */
-static bool already_there(void)
-{
-    struct zr_uct_component *component;
-
-    ucs_list_for_each(component, &uct_components_list, link) {
-        if (strncmp(component->name, ZR_COMPONENT_NAME, sizeof(component->name)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 __attribute__((constructor)) static void load(void)
 {
     struct zr_uct_component    *component = &zr_uct_tables.component;
     struct zr_uct_tl           *tl        = &zr_uct_tables.tl;
     const struct zr_uct_layout *layout    = zr_uct_layout_find();
 
-    if (layout == NULL || already_there()) {
+    /* Preloaded and found in a plugin directory at once: the first one serves. */
+    if (layout == NULL || zr_component_find(ZR_COMPONENT_NAME) != NULL) {
         return;
     }
     layout->fill(&zr_uct_tables);
@@ -58,11 +47,15 @@ __attribute__((constructor)) static void load(void)
     uct_component_register(component);
     uct_tl_register(component, tl);
     registered = true;
+    if (layout->fill_copy != NULL) {
+        zr_copy_register(layout);
+    }
 }
 
 __attribute__((destructor)) static void unload(void)
 {
     zr_hooks_stop();
+    zr_copy_unregister();
     if (registered) {
         uct_tl_unregister(&zr_uct_tables.tl);
         uct_component_unregister(&zr_uct_tables.component);

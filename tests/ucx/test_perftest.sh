@@ -10,16 +10,22 @@ grep -q 'Transport: ze_range' "$work/info" || {
 
 listening() { grep -qiE ":$(printf '%04X' "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
+# An older UCX has no module for device memory; one built with MPI would start without a peer.
+options=()
+ls /usr/lib*/*/ucx/libucx_perftest_ze.so* >/dev/null 2>&1 ||
+    export LD_PRELOAD=$builddir/.libs/perftest_ze.so${LD_PRELOAD:+:$LD_PRELOAD}
+! ldd "$(command -v ucx_perftest)" | grep -q libmpi || options=(-P 0)
+
 # perf TEST SIZE: a server and a client over loopback.
 perf() {
     local port=$((20000 + RANDOM % 20000)) server status=0
-    timeout -k 5 60 ucx_perftest -p $port >"$work/server" 2>&1 &
+    timeout -k 5 60 ucx_perftest "${options[@]}" -p $port >"$work/server" 2>&1 &
     server=$!
     while kill -0 $server 2>/dev/null && ! listening $port; do
         read -rt 0.05 <> <(:)
     done
-    timeout -k 5 60 ucx_perftest 127.0.0.1 -p $port -t "$1" -m ze-device -s "$2" -n 50 -w 5 \
-        >"$work/client" 2>&1 || status=$?
+    timeout -k 5 60 ucx_perftest 127.0.0.1 "${options[@]}" -p $port -t "$1" -m ze-device \
+        -s "$2" -n 50 -w 5 >"$work/client" 2>&1 || status=$?
     wait $server || status=$?
     if [ $status -ne 0 ] || ! grep -q '^Final:' "$work/client"; then
         bad "ucx_perftest -t $1 -m ze-device -s $2: exit $status"

@@ -135,6 +135,16 @@ static void keep_report(void)
     close(fd);
 }
 
+/* UCX 1.18 has no get from the peer's memory once errors are to be handled: it asks the peer. */
+static int may_choose(int operation)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    return minor > 18 || cases[current].mode == UCP_ERR_HANDLING_MODE_NONE ||
+           strcmp(operations[operation], "ucp_get") != 0;
+}
+
 /* A table of UCX_PROTO_INFO is a title with the operation and the memory types, then a row for
  * each range of sizes; the row of the largest must name ze_range. */
 static void expect_range(void)
@@ -164,7 +174,7 @@ static void expect_range(void)
     }
     fclose(report);
     for (k = 0; k < 3; k++) {
-        if (!over_range[k]) {
+        if (!over_range[k] && may_choose(k)) {
             fprintf(stderr, "%s: UCX did not choose ze_range for large %s of ze-device\n",
                     cases[current].name, operations[k]);
             exit(1);

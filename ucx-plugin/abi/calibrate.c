@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct zr_uct_layout *const layouts[] = {&zr_uct_layout_1_23};
+/* Oldest first. */
+static const struct zr_uct_layout *const layouts[] = {&zr_uct_layout_1_18,
+                                                      &zr_uct_layout_1_23};
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
 /* ---- recorders ---- */
@@ -39,7 +41,7 @@ static void *libuct_handle(void)
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-/* The slot that libuct calls for this dispatcher, -1 none, -2 no such function. */
+/* The slot that libuct calls for this dispatcher, -1 none, ZR_UCT_ABSENT no such function. */
 static int probe_slot(void *libuct, const struct zr_uct_slot *slot)
 {
     static uint64_t                 zeros[1024];
@@ -52,7 +54,7 @@ static int probe_slot(void *libuct, const struct zr_uct_slot *slot)
 
     call = dlsym(libuct, slot->dispatcher);
     if (call == NULL) {
-        return -2;
+        return ZR_UCT_ABSENT;
     }
     memset(zeros, 0, sizeof(zeros));
     iface.internal_ops = recorders;

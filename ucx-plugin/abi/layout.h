@@ -20,7 +20,8 @@ struct zr_uct_tables {
 
 enum zr_uct_table_kind { ZR_UCT_COMPONENT, ZR_UCT_MD_OPS, ZR_UCT_IFACE_OPS, ZR_UCT_EP_OPS };
 
-/* "libuct's exported function `dispatcher` calls this slot of this table". */
+/* "libuct's exported function `dispatcher` calls this slot of this table", or is not there. */
+#define ZR_UCT_ABSENT (-2)
 struct zr_uct_slot {
     const char            *dispatcher;
     enum zr_uct_table_kind table;
@@ -33,8 +34,11 @@ struct zr_uct_layout {
     const struct zr_uct_slot *slots; /* ends with a NULL dispatcher */
     /* Put the plugin's functions where this version looks for them. */
     void (*fill)(struct zr_uct_tables *tables);
+    /* The same for our own copy transport. NULL: this version has one for Level Zero. */
+    void (*fill_copy)(struct zr_uct_tables *tables);
 };
 
+extern const struct zr_uct_layout zr_uct_layout_1_18;
 extern const struct zr_uct_layout zr_uct_layout_1_23;
 
 /**

@@ -166,12 +166,19 @@ void         uct_base_iface_progress_disable(uct_iface_h iface, unsigned flags);
 int          uct_base_iface_is_reachable(const uct_iface_h iface, const uct_device_addr_t *device,
                                          const uct_iface_addr_t *address);
 void         uct_base_rkey_compare(void);
+void         uct_base_ep_is_connected(void);
+ucs_status_t uct_base_iface_estimate_perf(uct_iface_h iface, void *attr);
+ucs_status_t uct_base_ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t *comp);
+ucs_status_t uct_base_ep_fence(uct_ep_h ep, unsigned flags);
+ucs_status_t uct_base_iface_flush(uct_iface_h iface, unsigned flags, uct_completion_t *comp);
+ucs_status_t uct_base_iface_fence(uct_iface_h iface, unsigned flags);
 
 ucs_status_t ucs_empty_function_return_success(void);
 ucs_status_t ucs_empty_function_return_unsupported(void);
 ucs_status_t ucs_empty_function_return_busy(void);
 void         ucs_empty_function(void);
 uint64_t     ucs_get_system_id(void);
+uint64_t     ucs_generate_uuid(uint64_t seed);
 ucs_status_t ucs_memtype_cache_lookup(const void *address, size_t size, void *info);
 
 void ucm_event_dispatch(unsigned event_type, struct zr_ucm_mem_type_event *event);
