@@ -5,8 +5,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 #define ZR_HOSTMEM_KEPT 32
 
@@ -80,6 +88,63 @@ static struct zr_hostmem_entry *zr_hostmem_find(struct zr_hostmem *hostmem, uint
     return NULL;
 }
 
+/* i915 pins the pages of a userptr object for writing, and says no only at submission. Asked here
+ * of a new object (a kernel before 5.14 cannot be), a source that is read-only can be read by
+ * other means. */
+static ze_result_t zr_hostmem_check_writable(uintptr_t start, uintptr_t end)
+{
+    if (madvise((void *)start, end - start, MADV_POPULATE_WRITE) == 0 ||
+        madvise((void *)start, 0, MADV_POPULATE_WRITE) != 0) {
+        return ZE_RESULT_SUCCESS;
+    }
+    return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "host memory %p..%p cannot be written",
+                   (void *)start, (void *)end);
+}
+
+ze_result_t zr_hostmem_bounce(struct zr_hostmem *hostmem, const void *ptr, size_t size,
+                              struct zr_bo **bo_p)
+{
+    struct zr_bo *bo;
+    void         *cpu;
+    size_t        done = 0;
+    ssize_t       n    = 0;
+    ze_result_t   result;
+
+    result = zr_bo_create(hostmem->i915, size, ZR_PLACE_SYSTEM, ZR_CACHE_CACHED, &bo);
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    result = zr_bo_map(bo, NULL, 0, bo->size, PROT_READ | PROT_WRITE, &cpu);
+    if (result != ZE_RESULT_SUCCESS) {
+        goto err_unref;
+    }
+    /* By the kernel, since a plain read of memory that is gone would end the application. */
+    while (done < size) {
+        struct iovec to   = {(char *)cpu + done, size - done};
+        struct iovec from = {(char *)ptr + done, size - done};
+
+        n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+        if (n <= 0) {
+            break;
+        }
+        done += n;
+    }
+    zr_bo_unmap(bo, cpu, bo->size);
+    if (done < size) {
+        result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                         "host memory %p..%p cannot be read at %p: %s", ptr,
+                         (const char *)ptr + size, (const char *)ptr + done,
+                         n < 0 ? strerror(errno) : "nothing there");
+        goto err_unref;
+    }
+    *bo_p = bo;
+    return ZE_RESULT_SUCCESS;
+
+err_unref:
+    zr_bo_unref(bo);
+    return result;
+}
+
 ze_result_t zr_hostmem_get(struct zr_hostmem *hostmem, const void *ptr, size_t size, bool fresh,
                            struct zr_bo **bo_p, uint64_t *offset_p)
 {
@@ -96,6 +161,10 @@ ze_result_t zr_hostmem_get(struct zr_hostmem *hostmem, const void *ptr, size_t s
     }
     entry = zr_hostmem_find(hostmem, start, end, &oldest);
     if (entry == NULL) {
+        result = zr_hostmem_check_writable(start, end);
+        if (result != ZE_RESULT_SUCCESS) {
+            goto out;
+        }
         result = zr_bo_create_userptr(hostmem->i915, (void *)start, end - start, &bo);
         if (result != ZE_RESULT_SUCCESS) {
             goto out;

@@ -75,11 +75,13 @@ static ze_result_t zr_host_check(const void *ptr, size_t size, unsigned kinds)
     return ZE_RESULT_SUCCESS;
 }
 
-static ze_result_t zr_operand_host(struct zr_build *build, const void *ptr, size_t size, bool stage,
-                                   struct zr_operand *operand)
+static ze_result_t zr_operand_host(struct zr_build *build, enum zr_side side, const void *ptr,
+                                   size_t size, bool stage, struct zr_operand *operand)
 {
-    char       *room;
-    ze_result_t result;
+    struct zr_hostmem *hostmem = build->stream->device->hostmem;
+    bool               source  = side == ZR_SRC || side == ZR_SRC_ROW;
+    char              *room;
+    ze_result_t        result;
 
     operand->segs  = &operand->one;
     operand->count = 1;
@@ -87,8 +89,12 @@ static ze_result_t zr_operand_host(struct zr_build *build, const void *ptr, size
         memcpy(room, ptr, size);
         return ZE_RESULT_SUCCESS;
     }
-    result = zr_hostmem_get(build->stream->device->hostmem, ptr, size, build->fresh,
-                            &operand->host, &operand->one.offset);
+    result = zr_hostmem_get(hostmem, ptr, size, build->fresh, &operand->host,
+                            &operand->one.offset);
+    if (result == ZE_RESULT_ERROR_INVALID_ARGUMENT && source && build->may_stage) {
+        result = zr_hostmem_bounce(hostmem, ptr, size, &operand->host);
+        operand->one.offset = 0;
+    }
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
@@ -113,7 +119,7 @@ static ze_result_t zr_operand_resolve(struct zr_build *build, enum zr_side side,
     } else if (result == ZE_RESULT_ERROR_ADDRESS_NOT_FOUND) {
         result = zr_host_check(ptr, size, kinds);
         if (result == ZE_RESULT_SUCCESS) {
-            result = zr_operand_host(build, ptr, size, stage, operand);
+            result = zr_operand_host(build, side, ptr, size, stage, operand);
         }
     }
     if (result != ZE_RESULT_SUCCESS) {

@@ -303,6 +303,11 @@ void zr_hostmem_destroy(struct zr_hostmem *hostmem);
  */
 ze_result_t zr_hostmem_get(struct zr_hostmem *hostmem, const void *ptr, size_t size, bool fresh,
                            struct zr_bo **bo_p, uint64_t *offset_p);
+/** A system object with a copy of [ptr, ptr+size) as it is now, for a source that the device
+ * cannot pin. @return INVALID_ARGUMENT if it cannot be read; the reference is the caller's. */
+ze_result_t zr_hostmem_bounce(struct zr_hostmem *hostmem, const void *ptr, size_t size,
+                              struct zr_bo **bo_p);
+
 
 /* ---- dma-buf fds handed to clients (dmabuf.c) ---- */
 

@@ -69,6 +69,29 @@ static void check_mapped_again(void)
     munmap(pages, SIZE);
 }
 
+/* A source of any length may be read-only, also one that was written through before; as a
+ * destination it is refused. */
+static void check_read_only(void)
+{
+    static const size_t lengths[] = {1, 4097, 65536, 65537, SIZE};
+    unsigned char      *pages     = map_pages(NULL, PROT_READ | PROT_WRITE);
+
+    check_round_trip(pages, SIZE, 90);
+    memcpy(pages, want, SIZE);
+    mprotect(pages, SIZE, PROT_READ);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        memset(got, 0, SIZE);
+        CHECK_OK(zeCommandListAppendMemoryFill(list, memory, "", 1, SIZE, NULL, 0, NULL));
+        CHECK_OK(zeCommandListAppendMemoryCopy(list, memory, pages, lengths[i], NULL, 0, NULL));
+        CHECK_OK(zeCommandListAppendMemoryCopy(list, got, memory, SIZE, NULL, 0, NULL));
+        CHECK_EQ(memcmp(got, pages, lengths[i]), 0);
+        CHECK_EQ(lengths[i] == SIZE || got[lengths[i]] == 0, 1);
+    }
+    CHECK(zeCommandListAppendMemoryCopy(list, pages, memory, SIZE, NULL, 0, NULL),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    munmap(pages, SIZE);
+}
+
 /* Half of a known buffer goes: the rest still works, the whole is refused. */
 static void check_gone(void)
 {
@@ -132,6 +155,7 @@ int main(void)
     memory = alloc_device(SIZE);
     check_places();
     check_mapped_again();
+    check_read_only();
     check_gone();
     check_many();
     check_partly_ours();
