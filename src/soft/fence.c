@@ -147,7 +147,7 @@ void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj)
 }
 
 /* Give it a fence that has signalled. */
-static int zr_soft_syncobj_stub(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj)
+static int zr_soft_syncobj_set_signaled(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj)
 {
     struct zr_soft_fence *fence = zr_soft_fence_create(0, 0);
 
@@ -175,7 +175,7 @@ int zr_soft_syncobj_create(struct zr_soft_file *file, void *data)
     }
     syncobj->refs = 1;
     if (args->flags & DRM_SYNCOBJ_CREATE_SIGNALED) {
-        ret = zr_soft_syncobj_stub(file->dev, syncobj);
+        ret = zr_soft_syncobj_set_signaled(file->dev, syncobj);
     }
     if (ret == 0) {
         ret = zr_soft_ids_add(&file->syncobjs, 1, syncobj, &args->handle);
@@ -321,7 +321,7 @@ static int zr_soft_syncobj_each(struct zr_soft_file *file, struct drm_syncobj_ar
     }
     for (i = 0; ret == 0 && i < args->count_handles; i++) {
         if (signal) {
-            ret = zr_soft_syncobj_stub(file->dev, objects[i]);
+            ret = zr_soft_syncobj_set_signaled(file->dev, objects[i]);
         } else {
             zr_soft_syncobj_set(file->dev, objects[i], NULL);
         }

@@ -4,6 +4,7 @@
 #include "common.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
@@ -202,9 +203,30 @@ static void check_times(void)
     CHECK_OK(zeMemFree(context, stamp));
 }
 
+/* Whether the process's first thread sleeps in the kernel. */
+static bool main_sleeps(void)
+{
+    char  state = '?';
+    FILE *file  = NULL;
+    char  path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+    file = fopen(path, "r");
+    if (file != NULL) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) {
+            state = '?';
+        }
+        fclose(file);
+    }
+    return state == 'S';
+}
+
+/* Not before the waiter waits; a waiter that never sleeps is signalled all the same. */
 static void *signal_later(void *event)
 {
-    usleep(20000);
+    for (unsigned i = 0; i < 100000 && !main_sleeps(); i++) {
+        sched_yield();
+    }
     return (void *)(uintptr_t)zeEventHostSignal(event);
 }
 
