@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -113,12 +114,16 @@ int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr
     return 0;
 }
 
-/* A memfd that no holder of it can cut, grow or seal further: an object keeps its size. */
-static int zr_soft_memory(uint64_t size)
+/* A memfd that no holder of it can cut, grow or seal further: an object keeps its size. Its name
+ * says what PRIME must know in another process: whose it is and where it may be placed. */
+static int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem)
 {
-    int fd = memfd_create("i915", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int ret;
+    char name[32];
+    int  fd, ret;
 
+    snprintf(name, sizeof(name), ZR_SOFT_MEMORY_NAME, dev->unit,
+             !lmem ? "smem" : smem ? "both" : "lmem");
+    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         return -errno;
     }
@@ -150,7 +155,7 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
     if (size > total - ZR_MIN(used, total)) {
         return -ENOMEM;
     }
-    fd = zr_soft_memory(size);
+    fd = zr_soft_memory(dev, size, lmem, smem);
     if (fd < 0) {
         return fd;
     }

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +50,26 @@ static int zr_soft_prime_check(int fd, struct stat *st)
     return 0;
 }
 
+/* The attach of the kernel: memory that may only be local to another device cannot be moved to
+ * where this one reaches it. */
+static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
+{
+    char     path[32], name[64], place[8];
+    unsigned unit;
+    ssize_t  n;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    n = readlink(path, name, sizeof(name) - 1);
+    if (n < 0) {
+        return -errno;
+    }
+    name[n] = '\0';
+    if (sscanf(name, "/memfd:i915-%u-%4s", &unit, place) != 2) {
+        return -EINVAL;
+    }
+    return unit != dev->unit && strcmp(place, "lmem") == 0 ? -EOPNOTSUPP : 0;
+}
+
 int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
 {
     struct drm_prime_handle *args = data;
@@ -72,6 +94,10 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
             }
         }
         return zr_soft_bo_add_handle(file, zr_soft_bo_get(bo), &args->handle);
+    }
+    ret = zr_soft_prime_attach(dev, args->fd);
+    if (ret != 0) {
+        return ret;
     }
     fd = fcntl(args->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {

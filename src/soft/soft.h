@@ -73,6 +73,8 @@ struct zr_soft_engine {
 
 struct zr_soft_dev {
     struct zr_soft_profile profile; /* constant */
+    unsigned               unit;    /* which device of the node this is, the same in every process
+                                       that names the same devices; constant */
     uint64_t               mbps;    /* rate model, 0: none; constant */
     unsigned               max_threads;
     pthread_mutex_t        lock;
@@ -228,6 +230,7 @@ void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, u
 int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
 /* Of an object's memory; other memfds have others. */
+#define ZR_SOFT_MEMORY_NAME "i915-%u-%s" /* unit, then lmem, smem or both */
 #define ZR_SOFT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* CPU address of its first byte for an engine; NULL when it cannot be mapped. No lock needed. */
 void *zr_soft_bo_cpu(struct zr_soft_bo *bo);

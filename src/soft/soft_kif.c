@@ -110,8 +110,12 @@ static int zr_soft_host_device(unsigned index)
         return ret;
     }
     zr_soft_raise_fd_limit();
-    return zr_soft_dev_create(&profile, zr_config()->soft_engine_mbps, zr_config()->soft_threads,
-                              &host.dev[index]);
+    ret = zr_soft_dev_create(&profile, zr_config()->soft_engine_mbps, zr_config()->soft_threads,
+                             &host.dev[index]);
+    if (ret == 0) {
+        host.dev[index]->unit = index;
+    }
+    return ret;
 }
 
 static void zr_soft_host_drop(unsigned index)

@@ -203,8 +203,8 @@ static void zr_staging_reclaim(struct zr_stream *stream)
     while (stream->staged_count > 0) {
         const struct zr_staged *staged = &stream->staged[stream->staged_first];
 
-        if (zr_copyq_query(stream->q, staged->seqno) != ZE_RESULT_SUCCESS) {
-            break;
+        if (zr_copyq_query(stream->q, staged->seqno) == ZE_RESULT_NOT_READY) {
+            break; /* what is lost does not read any more either */
         }
         stream->tail         = staged->end;
         stream->staged_first = (stream->staged_first + 1) % ZR_STAGED_MAX;
@@ -342,7 +342,7 @@ static ze_result_t zr_stream_submit(struct zr_stream *stream, const struct zr_op
         zr_staging_reclaim(stream);
     }
     safe = stream->unsafe_seqno == 0 ||
-           zr_copyq_query(stream->q, stream->unsafe_seqno) == ZE_RESULT_SUCCESS;
+           zr_copyq_query(stream->q, stream->unsafe_seqno) != ZE_RESULT_NOT_READY;
     for (;;) {
         build  = (struct zr_build){.stream    = stream,
                                    .relaxed   = relaxed,

@@ -540,6 +540,34 @@ static void bad_profiles(void **state)
     rmdir(dir);
 }
 
+/* A buffer of one device taken in by another: what may only be local to the first is refused. */
+static void prime_between_devices(void **state)
+{
+    static const struct {
+        unsigned class;
+        int expect;
+    } cases[] = {{I915_MEMORY_CLASS_DEVICE, -EOPNOTSUPP}, {I915_MEMORY_CLASS_SYSTEM, 0}};
+    unsigned i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct drm_prime_handle out = {.flags = DRM_CLOEXEC}, in;
+        struct drm_gem_close    close_in;
+        struct object           o;
+
+        object_create(&pvc, 128 << 10, cases[i].class, &o);
+        out.handle = o.handle;
+        assert_int_equal(client_ioctl(&pvc, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+        in = (struct drm_prime_handle){.fd = out.fd};
+        assert_int_equal(client_ioctl(&dg2, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), cases[i].expect);
+        if (cases[i].expect == 0) {
+            close_in = (struct drm_gem_close){.handle = in.handle};
+            assert_int_equal(client_ioctl(&dg2, DRM_IOCTL_GEM_CLOSE, &close_in), 0);
+        }
+        close(out.fd);
+        object_destroy(&pvc, &o);
+    }
+}
+
 /* Rows follow logical ids, not instances: fused has instance:logical 0:0 1:3 2:1 3:4 4:2 5:5. */
 static void permuted_logical_ids(void **state)
 {
@@ -580,7 +608,8 @@ int main(void)
         cmocka_unit_test(create_rules),   cmocka_unit_test(mmap_rules),
         cmocka_unit_test(userptr_rules),  cmocka_unit_test(unknown_requests),
         cmocka_unit_test(syncobj_rules),  cmocka_unit_test(vm_rules),
-        cmocka_unit_test(bad_profiles),   cmocka_unit_test(permuted_logical_ids),
+        cmocka_unit_test(bad_profiles),   cmocka_unit_test(prime_between_devices),
+        cmocka_unit_test(permuted_logical_ids),
         cmocka_unit_test(execlists_siblings),
     };
     int ret;
