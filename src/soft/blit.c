@@ -67,6 +67,9 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
         } else {
             zr_soft_fill(to, length, op);
         }
+        if (!zr_soft_written(batch, to, length)) {
+            return ZR_SOFT_HANG;
+        }
         zr_soft_op_charge(batch, length);
         *budget -= length;
         op->column += length;

@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ZR_SOFT_COMMAND_COST 16 /* of the budget, beside the bytes it moves */
@@ -19,6 +20,47 @@ enum zr_soft_step zr_soft_hang(struct zr_soft_batch *batch, const char *format, 
     vsnprintf(batch->reason, sizeof(batch->reason), format, args);
     va_end(args);
     return ZR_SOFT_HANG;
+}
+
+/* A window onto userptr memory of another process. Of a destination only a word is needed: what
+ * is longer is written whole. */
+static uint8_t *zr_soft_window_open(struct zr_soft_batch *batch, enum zr_soft_port port,
+                                    const struct zr_soft_bo *bo, uint64_t offset,
+                                    uint64_t *available_p)
+{
+    struct zr_soft_window *window = batch->window[port];
+    uint64_t               size   = ZR_MIN(ZR_SOFT_WINDOW, *available_p);
+
+    if (window == NULL) {
+        window = batch->window[port] = malloc(sizeof(*window));
+        if (window == NULL) {
+            return NULL;
+        }
+    }
+    window->mm   = bo->mm;
+    window->user = (uintptr_t)bo->user + offset;
+    if (zr_soft_mm_read(window->mm, window->user, window->data,
+                        port == ZR_SOFT_PORT_DST ? ZR_MIN(size, 8u) : size) != 0) {
+        return NULL;
+    }
+    *available_p = size;
+    return window->data;
+}
+
+bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t length)
+{
+    const struct zr_soft_window *window = batch->window[ZR_SOFT_PORT_DST];
+    const uint8_t               *at     = cpu;
+
+    if (window == NULL || at < window->data || at >= window->data + sizeof(window->data)) {
+        return true;
+    }
+    if (zr_soft_mm_write(window->mm, window->user + (at - window->data), at, length) != 0) {
+        zr_soft_hang(batch, "the pages of a userptr object at 0x%lx are gone",
+                     (unsigned long)window->user);
+        return false;
+    }
+    return true;
 }
 
 uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
@@ -45,7 +87,11 @@ uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, ui
         hit = batch->hit[port] = low;
     }
     entry = &table->entry[hit];
-    cpu   = entry->bo != NULL ? zr_soft_bo_cpu(entry->bo) : NULL;
+    if (entry->bo != NULL && entry->bo->mm != NULL) {
+        *available_p = entry->end - address;
+        return zr_soft_window_open(batch, port, entry->bo, address - entry->start, available_p);
+    }
+    cpu = entry->bo != NULL ? zr_soft_bo_cpu(entry->bo) : NULL;
     if (cpu == NULL) {
         return NULL;
     }
@@ -101,7 +147,8 @@ static void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const u
 }
 
 /* Visible after everything the batch wrote before. */
-static void zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value, bool quad)
+static enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value,
+                                       bool quad)
 {
     if (quad) {
         __atomic_store_n((uint64_t *)cpu, value, __ATOMIC_SEQ_CST);
@@ -109,6 +156,7 @@ static void zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value
         __atomic_store_n((uint32_t *)cpu, (uint32_t)value, __ATOMIC_SEQ_CST);
     }
     atomic_fetch_add(&batch->req->ctx->dev->stores, 1);
+    return zr_soft_written(batch, cpu, quad ? 8 : 4) ? ZR_SOFT_MORE : ZR_SOFT_HANG;
 }
 
 static enum zr_soft_step zr_soft_mi_nop(struct zr_soft_batch *batch, const uint32_t *dw,
@@ -136,8 +184,7 @@ static enum zr_soft_step zr_soft_mi_store_data(struct zr_soft_batch *batch, cons
     if (cpu == NULL) {
         return ZR_SOFT_HANG;
     }
-    zr_soft_store(batch, cpu, quad ? dw[3] | (uint64_t)dw[4] << 32 : dw[3], quad);
-    return ZR_SOFT_MORE;
+    return zr_soft_store(batch, cpu, quad ? dw[3] | (uint64_t)dw[4] << 32 : dw[3], quad);
 }
 
 static enum zr_soft_step zr_soft_mi_flush(struct zr_soft_batch *batch, const uint32_t *dw,
@@ -164,8 +211,7 @@ static enum zr_soft_step zr_soft_mi_flush(struct zr_soft_batch *batch, const uin
     value = op == 3  ? zr_soft_timestamp(batch->req->ctx->dev)
             : quad ? dw[3] | (uint64_t)dw[4] << 32
                    : dw[3];
-    zr_soft_store(batch, cpu, value, quad);
-    return ZR_SOFT_MORE;
+    return zr_soft_store(batch, cpu, value, quad);
 }
 
 static bool zr_soft_compare(unsigned op, uint32_t memory, uint32_t data)
@@ -259,7 +305,7 @@ static enum zr_soft_step zr_soft_mi_atomic(struct zr_soft_batch *batch, const ui
         __atomic_fetch_add((uint32_t *)cpu, (uint32_t)delta, __ATOMIC_SEQ_CST);
     }
     atomic_fetch_add(&batch->req->ctx->dev->stores, 1);
-    return ZR_SOFT_MORE;
+    return zr_soft_written(batch, cpu, quad ? 8 : 4) ? ZR_SOFT_MORE : ZR_SOFT_HANG;
 }
 
 /* A jump; one that goes back is a loop that waits for the CPU to change the batch. */

@@ -6,7 +6,6 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- ids ---- */
@@ -120,22 +119,11 @@ uint64_t zr_soft_timestamp(const struct zr_soft_dev *dev)
 
 /* ---- file ---- */
 
-static uint64_t zr_soft_capabilities(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct   data[2];
-
-    if (syscall(SYS_capget, &header, data) != 0) {
-        return 0;
-    }
-    return data[0].effective | (uint64_t)data[1].effective << 32;
-}
-
 int zr_soft_file_open(struct zr_soft_dev *dev, struct zr_soft_file **file_p)
 {
     struct zr_soft_file *file = calloc(1, sizeof(*file));
     struct zr_soft_ctx  *ctx;
-    uint64_t             caps = zr_soft_capabilities();
+    uint64_t             caps = zr_soft_task_capabilities();
     uint32_t             id;
     int                  ret = -ENOMEM;
 
@@ -211,26 +199,6 @@ void zr_soft_file_close(struct zr_soft_file *file)
     free(file);
 }
 
-/* ---- user memory ---- */
-
-int zr_soft_copy_in(void *to, uint64_t from, size_t size)
-{
-    if (from < ZR_SOFT_PAGE) {
-        return -EFAULT;
-    }
-    memcpy(to, (const void *)(uintptr_t)from, size);
-    return 0;
-}
-
-int zr_soft_copy_out(uint64_t to, const void *from, size_t size)
-{
-    if (to < ZR_SOFT_PAGE) {
-        return -EFAULT;
-    }
-    memcpy((void *)(uintptr_t)to, from, size);
-    return 0;
-}
-
 int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg)
 {
     struct i915_user_extension head;
@@ -270,12 +238,13 @@ int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, 
 static int zr_soft_string(char *to, __kernel_size_t *length, const char *text)
 {
     size_t size = strlen(text);
+    int    ret  = 0;
 
     if (to != NULL && *length != 0) {
-        memcpy(to, text, ZR_MIN(size, *length));
+        ret = zr_soft_copy_out((uintptr_t)to, text, ZR_MIN(size, *length));
     }
     *length = size;
-    return 0;
+    return ret;
 }
 
 static int zr_soft_version(struct zr_soft_file *file, void *data)
@@ -285,8 +254,10 @@ static int zr_soft_version(struct zr_soft_file *file, void *data)
     v->version_major      = 1;
     v->version_minor      = 6;
     v->version_patchlevel = 0;
-    zr_soft_string(v->name, &v->name_len, "i915");
-    zr_soft_string(v->date, &v->date_len, "20230929");
+    if (zr_soft_string(v->name, &v->name_len, "i915") != 0 ||
+        zr_soft_string(v->date, &v->date_len, "20230929") != 0) {
+        return -EFAULT;
+    }
     return zr_soft_string(v->desc, &v->desc_len, "Intel Graphics");
 }
 
@@ -370,11 +341,9 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(QUERY)               = {sizeof(struct drm_i915_query), zr_soft_query},
 };
 
-int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg)
+int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data)
 {
     const struct zr_soft_ioctl *entry = &ioctls[_IOC_NR(request)];
-    uint64_t                    data[16] = {0};
-    size_t                      size     = _IOC_SIZE(request);
     int                         ret;
 
     if (_IOC_TYPE(request) != DRM_IOCTL_BASE) {
@@ -383,17 +352,27 @@ int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *a
     if (entry->size == 0) {
         return -EINVAL;
     }
+    pthread_mutex_lock(&file->dev->lock);
+    ret = entry->handler(file, data);
+    pthread_mutex_unlock(&file->dev->lock);
+    return ret;
+}
+
+int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg)
+{
+    uint64_t data[16] = {0};
+    size_t   known    = ioctls[_IOC_NR(request)].size;
     /* An older or newer client's struct is cut or filled up with zeros. */
-    size = ZR_MIN(size, (size_t)entry->size);
+    size_t   size = ZR_MIN((size_t)_IOC_SIZE(request), known);
+    int      ret;
+
     if (size != 0 && arg == NULL) {
         return -EFAULT;
     }
     if (_IOC_DIR(request) & _IOC_WRITE) {
         memcpy(data, arg, size);
     }
-    pthread_mutex_lock(&file->dev->lock);
-    ret = entry->handler(file, data);
-    pthread_mutex_unlock(&file->dev->lock);
+    ret = zr_soft_file_call(file, request, data);
     if (_IOC_DIR(request) & _IOC_READ) {
         memcpy(arg, data, size);
     }

@@ -111,8 +111,12 @@ int zr_soft_fence_import(struct zr_soft_dev *dev, int fd, struct zr_soft_fence *
 
 int zr_soft_wait_signal(struct zr_soft_dev *dev, int64_t deadline_ns)
 {
-    struct timespec ts;
+    struct zr_soft_task *task = zr_soft_task_current();
+    struct timespec      ts;
 
+    if (task != NULL && atomic_load(&task->interrupted)) {
+        return -EINTR;
+    }
     if (deadline_ns == INT64_MAX) {
         pthread_cond_wait(&dev->signal, &dev->lock);
         return 0;

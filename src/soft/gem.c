@@ -68,6 +68,7 @@ static void zr_soft_bo_destroy(struct zr_soft_bo *bo)
     for (i = 0; i < bo->num_reads; i++) {
         zr_soft_fence_put(bo->reads[i]);
     }
+    zr_soft_mm_put(bo->mm);
     free(bo->reads);
     free(bo);
 }
@@ -405,6 +406,9 @@ int zr_soft_bo_check_user(struct zr_soft_bo *bo)
     char    *base = bo->user;
     uint64_t at;
 
+    if (bo->mm != NULL) {
+        return zr_soft_mm_check(bo->mm, (uintptr_t)bo->user, bo->size, true);
+    }
     if (!bo->user_checked || bo->size <= ZR_SOFT_USER_SHORT) {
         bo->user_checked = zr_soft_user_pages(bo, base, bo->size);
         return bo->user_checked ? 0 : -EFAULT;
@@ -420,6 +424,7 @@ int zr_soft_bo_check_user(struct zr_soft_bo *bo)
 int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
 {
     struct drm_i915_gem_userptr *args = data;
+    const struct zr_soft_task   *task = zr_soft_task_current();
     struct zr_soft_bo           *bo;
 
     if (args->flags &
@@ -442,7 +447,8 @@ int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
     }
     /* A probe looks for holes, not at what the pages allow. */
     if ((args->flags & I915_USERPTR_PROBE) &&
-        msync((void *)(uintptr_t)args->user_ptr, args->user_size, MS_ASYNC) != 0) {
+        (task != NULL ? zr_soft_mm_check(task->mm, args->user_ptr, args->user_size, false)
+                      : msync((void *)(uintptr_t)args->user_ptr, args->user_size, MS_ASYNC)) != 0) {
         return -EFAULT;
     }
     bo = calloc(1, sizeof(*bo));
@@ -455,7 +461,11 @@ int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
     bo->smem = true;
     bo->fd   = -1;
     bo->user = (void *)(uintptr_t)args->user_ptr;
-    atomic_store(&bo->cpu, bo->user);
+    if (task != NULL) {
+        bo->mm = zr_soft_mm_get(task->mm);
+    } else {
+        atomic_store(&bo->cpu, bo->user);
+    }
     return zr_soft_bo_add_handle(file, bo, &args->handle);
 }
 

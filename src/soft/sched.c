@@ -49,10 +49,15 @@ struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot
 
 void zr_soft_req_free(struct zr_soft_req *req)
 {
-    unsigned i;
+    unsigned i, port;
 
     for (i = 0; i < req->num_deps; i++) {
         zr_soft_fence_put(req->deps[i]);
+    }
+    for (i = 0; i < req->width; i++) {
+        for (port = 0; port < ZR_ARRAY_SIZE(req->batch[i].window); port++) {
+            free(req->batch[i].window[port]);
+        }
     }
     free(req->deps);
     zr_soft_fence_put(req->fence);

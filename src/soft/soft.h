@@ -120,6 +120,39 @@ void zr_soft_file_close(struct zr_soft_file *file);
 /* One DRM ioctl as the kernel's drm_ioctl does it. @return 0 or a negative errno */
 int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg);
 
+/* The argument is the kernel's copy already: at least 128 bytes. */
+int  zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data);
+
+/* ---- task.c: who calls. In process there is no task, and user memory is this process's. ---- */
+
+/* The memory of another process; engines reach userptr objects of it through this. */
+struct zr_soft_mm {
+    atomic_uint refs;
+    atomic_bool gone; /* the process has ended, or runs another program */
+    pid_t       pid;
+};
+
+/* A thread of another process in an ioctl. */
+struct zr_soft_task {
+    struct zr_soft_mm *mm;
+    uint64_t           capabilities;
+    atomic_bool        interrupted; /* waits end with -EINTR; set with the device lock held */
+};
+
+struct zr_soft_mm *zr_soft_mm_create(pid_t pid);
+struct zr_soft_mm *zr_soft_mm_get(struct zr_soft_mm *mm);
+void zr_soft_mm_put(struct zr_soft_mm *mm);
+/* 0 or -EFAULT */
+int zr_soft_mm_read(struct zr_soft_mm *mm, uint64_t from, void *to, size_t size);
+int zr_soft_mm_write(struct zr_soft_mm *mm, uint64_t to, const void *from, size_t size);
+/* Is all of the range mapped, and writable if asked? */
+int zr_soft_mm_check(struct zr_soft_mm *mm, uint64_t start, uint64_t size, bool writable);
+/* The calling thread acts for @a task until it enters another one; NULL: for itself. */
+void                 zr_soft_task_enter(struct zr_soft_task *task);
+struct zr_soft_task *zr_soft_task_current(void);
+/* Effective capabilities of the caller, a bit each. */
+uint64_t zr_soft_task_capabilities(void);
+
 /* User memory of the ioctl's caller. 0 or -EFAULT. */
 int zr_soft_copy_in(void *to, uint64_t from, size_t size);
 int zr_soft_copy_out(uint64_t to, const void *from, size_t size);
@@ -182,7 +215,7 @@ void zr_soft_syncobj_set(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncob
                          struct zr_soft_fence *fence);
 void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj);
 /* Wait on zr_soft_dev::signal until CLOCK_MONOTONIC @a deadline_ns (INT64_MAX: no limit).
- * @return 0 or -ETIME */
+ * @return 0, -ETIME or -EINTR (the caller got a signal) */
 int zr_soft_wait_signal(struct zr_soft_dev *dev, int64_t deadline_ns);
 
 /* ---- gem.c: buffer objects, each with sealed memory of its own ---- */
@@ -209,6 +242,7 @@ struct zr_soft_bo {
     ino_t                  st_ino;
     struct zr_soft_bo     *next_inode;
     void                  *user; /* userptr: the caller's pages */
+    struct zr_soft_mm     *mm;   /* userptr of another process: whose; NULL: ours */
     bool                   user_checked, imported; /* user_checked: all its pages, once */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
     uint32_t               cookie;
@@ -348,6 +382,7 @@ struct zr_soft_batch {
     uint64_t                 start, pc, at; /* GPU addresses, not canonical; at: the command
                                                that is being executed */
     unsigned                 hit[3];    /* entries found last: commands, source, destination */
+    struct zr_soft_window   *window[3]; /* onto userptr memory of another process, by port */
     struct zr_soft_op        op;
     char                     reason[160];
 };
@@ -359,10 +394,21 @@ enum zr_soft_step zr_soft_hang(struct zr_soft_batch *batch, const char *format, 
     __attribute__((format(printf, 2, 3)));
 
 enum zr_soft_port { ZR_SOFT_PORT_COMMAND, ZR_SOFT_PORT_SRC, ZR_SOFT_PORT_DST };
-/** CPU address of a GPU address, with the bytes that follow in the same object.
+/* What an engine sees of another process's memory: a copy of a piece of it. */
+#define ZR_SOFT_WINDOW (64 * ZR_KIB)
+struct zr_soft_window {
+    struct zr_soft_mm *mm;
+    uint64_t           user;
+    uint8_t            data[ZR_SOFT_WINDOW];
+};
+
+/** CPU address of a GPU address, with the bytes that follow in the same object (or window). Who
+ * writes there says so with zr_soft_written.
  * @return NULL: nothing is bound there */
 uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
                          uint64_t *available_p);
+/* The destination got @a length bytes at @a cpu. false: its owner's pages are not there */
+bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t length);
 /* Is it canonical, or the same address without sign extension? Clears the extension. */
 bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
                      uint64_t *address_p);
