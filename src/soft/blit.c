@@ -30,7 +30,7 @@ static void zr_soft_fill(uint8_t *to, uint64_t length, const struct zr_soft_op *
 
 static void zr_soft_op_charge(struct zr_soft_batch *batch, uint64_t bytes)
 {
-    uint64_t mbps = batch->req->ctx->dev->mbps;
+    uint64_t mbps = batch->req->ctx->dev->options.mbps;
 
     if (mbps != 0) {
         batch->free_ns += bytes * 1000 / mbps;

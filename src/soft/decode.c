@@ -116,7 +116,7 @@ bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
 /* The rate model: what the batch moved so far must have taken its time. */
 static bool zr_soft_held(struct zr_soft_batch *batch)
 {
-    if (batch->req->ctx->dev->mbps == 0 || zr_time_ns() >= batch->free_ns) {
+    if (batch->req->ctx->dev->options.mbps == 0 || zr_time_ns() >= batch->free_ns) {
         return false;
     }
     batch->pc = batch->at;
@@ -257,7 +257,7 @@ static enum zr_soft_step zr_soft_mi_semaphore(struct zr_soft_batch *batch, const
     }
     if (batch->blocked_ns != 0) {
         batch->blocked_ns = 0;
-        if (batch->req->ctx->dev->mbps != 0) {
+        if (batch->req->ctx->dev->options.mbps != 0) {
             batch->free_ns = zr_time_ns();
         }
     }

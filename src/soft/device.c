@@ -1,6 +1,7 @@
 /* A software device and its open files: creation, teardown, and the ioctl door. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "util/config.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -53,8 +54,18 @@ void *zr_soft_ids_remove(struct zr_soft_ids *ids, uint64_t id)
 
 /* ---- device ---- */
 
-int zr_soft_dev_create(const struct zr_soft_profile *profile, uint64_t mbps, unsigned threads,
-                       struct zr_soft_dev **dev_p)
+void zr_soft_options_config(struct zr_soft_options *options)
+{
+    *options = (struct zr_soft_options){
+        .mbps    = zr_config()->soft_engine_mbps,
+        .threads = zr_config()->soft_threads,
+        .dirty   = zr_config()->soft_dirty,
+        .faults  = zr_config()->soft_faults,
+    };
+}
+
+int zr_soft_dev_create(const struct zr_soft_profile *profile,
+                       const struct zr_soft_options *options, struct zr_soft_dev **dev_p)
 {
     struct zr_soft_dev *dev = calloc(1, sizeof(*dev));
     pthread_condattr_t  attr;
@@ -64,8 +75,8 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile, uint64_t mbps, uns
         return -ENOMEM;
     }
     dev->profile     = *profile;
-    dev->mbps        = mbps;
-    dev->max_threads = threads != 0 ? threads : (unsigned)ZR_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
+    dev->options     = *options;
+    dev->max_threads = options->threads != 0 ? options->threads : (unsigned)ZR_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
     dev->max_threads = ZR_MIN(dev->max_threads, 256u);
     dev->thread      = calloc(dev->max_threads, sizeof(*dev->thread));
     if (dev->thread == NULL) {
@@ -358,23 +369,20 @@ int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *da
     return ret;
 }
 
-int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg)
+int zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, uint64_t arg)
 {
-    uint64_t data[16] = {0};
+    uint64_t data[32] = {0};
     size_t   known    = ioctls[_IOC_NR(request)].size;
     /* An older or newer client's struct is cut or filled up with zeros. */
     size_t   size = ZR_MIN((size_t)_IOC_SIZE(request), known);
     int      ret;
 
-    if (size != 0 && arg == NULL) {
+    if ((_IOC_DIR(request) & _IOC_WRITE) && zr_soft_copy_in(data, arg, size) != 0) {
         return -EFAULT;
     }
-    if (_IOC_DIR(request) & _IOC_WRITE) {
-        memcpy(data, arg, size);
-    }
     ret = zr_soft_file_call(file, request, data);
-    if (_IOC_DIR(request) & _IOC_READ) {
-        memcpy(arg, data, size);
+    if ((_IOC_DIR(request) & _IOC_READ) && zr_soft_copy_out(arg, data, size) != 0) {
+        return -EFAULT;
     }
     return ret;
 }

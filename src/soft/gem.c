@@ -122,7 +122,7 @@ static int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lme
     char name[32];
     int  fd, ret;
 
-    snprintf(name, sizeof(name), ZR_SOFT_MEMORY_NAME, dev->unit,
+    snprintf(name, sizeof(name), ZR_SOFT_MEMORY_NAME, dev->options.unit,
              !lmem ? "smem" : smem ? "both" : "lmem");
     fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {

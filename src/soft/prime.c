@@ -67,7 +67,7 @@ static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
     if (sscanf(name, "/memfd:i915-%u-%4s", &unit, place) != 2) {
         return -EINVAL;
     }
-    return unit != dev->unit && strcmp(place, "lmem") == 0 ? -EOPNOTSUPP : 0;
+    return unit != dev->options.unit && strcmp(place, "lmem") == 0 ? -EOPNOTSUPP : 0;
 }
 
 int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)

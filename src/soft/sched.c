@@ -649,7 +649,7 @@ void zr_soft_req_submit(struct zr_soft_req *req)
     TAILQ_INSERT_TAIL(&req->slot->reqs, req, slot_link);
     TAILQ_INSERT_TAIL(&dev->pending, req, link);
     req->in_pending = true;
-    req->run_inline = dev->mbps == 0; /* else the engine would be done too early */
+    req->run_inline = dev->options.mbps == 0; /* else the engine would be done too early */
     zr_soft_dispatch(dev);
     if (!req->run_inline) {
         return; /* and may be gone */

@@ -46,6 +46,15 @@ int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profi
 
 /* ---- device.c ---- */
 
+struct zr_soft_options {
+    uint64_t    mbps;    /* rate model: MB/s of an engine, 0: none */
+    unsigned    threads; /* at most; 0: one per CPU */
+    unsigned    unit;    /* which device of the node this is, the same in every process that names
+                            the same devices */
+    const char *dirty;   /* ZERANGE_SOFT_DIRTY (dirty.c); NULL: none */
+    const char *faults;  /* ZERANGE_SOFT_FAULTS (faults.c); NULL: none */
+};
+
 /* Small ids to pointers, lowest free id first, as the kernel's idr gives them. */
 struct zr_soft_ids {
     void   **slot;
@@ -73,9 +82,7 @@ struct zr_soft_engine {
 
 struct zr_soft_dev {
     struct zr_soft_profile profile; /* constant */
-    unsigned               unit;    /* which device of the node this is, the same in every process
-                                       that names the same devices; constant */
-    uint64_t               mbps;    /* rate model, 0: none; constant */
+    struct zr_soft_options options; /* constant */
     unsigned               max_threads;
     pthread_mutex_t        lock;
     pthread_cond_t         work;    /* run queue or waiting list changed */
@@ -99,8 +106,11 @@ struct zr_soft_dev {
     pthread_t                *thread;
 };
 
-int  zr_soft_dev_create(const struct zr_soft_profile *profile, uint64_t mbps, unsigned threads,
-                        struct zr_soft_dev **dev_p);
+/* What the environment says (zr_config_load was called); unit 0. */
+void zr_soft_options_config(struct zr_soft_options *options);
+/* @return 0, -EINVAL with the cause said (dirty, faults), -ENOMEM */
+int  zr_soft_dev_create(const struct zr_soft_profile *profile,
+                        const struct zr_soft_options *options, struct zr_soft_dev **dev_p);
 /* No file is open; batches still running are cancelled. */
 void zr_soft_dev_destroy(struct zr_soft_dev *dev);
 struct zr_soft_engine *zr_soft_engine_find(struct zr_soft_dev *dev, unsigned class,
@@ -117,8 +127,8 @@ struct zr_soft_file {
 
 int  zr_soft_file_open(struct zr_soft_dev *dev, struct zr_soft_file **file_p);
 void zr_soft_file_close(struct zr_soft_file *file);
-/* One DRM ioctl as the kernel's drm_ioctl does it. @return 0 or a negative errno */
-int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, void *arg);
+/* One DRM ioctl as the kernel's drm_ioctl does it; @a arg is an address of the caller's. @return 0 or a negative errno */
+int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, uint64_t arg);
 
 /* The argument is the kernel's copy already: at least 128 bytes. */
 int  zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data);

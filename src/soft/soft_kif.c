@@ -95,6 +95,7 @@ static void zr_soft_raise_fd_limit(void)
 
 static int zr_soft_host_device(unsigned index)
 {
+    struct zr_soft_options options;
     struct zr_soft_profile profile;
     char                   name[64];
     int                    ret;
@@ -110,12 +111,9 @@ static int zr_soft_host_device(unsigned index)
         return ret;
     }
     zr_soft_raise_fd_limit();
-    ret = zr_soft_dev_create(&profile, zr_config()->soft_engine_mbps, zr_config()->soft_threads,
-                             &host.dev[index]);
-    if (ret == 0) {
-        host.dev[index]->unit = index;
-    }
-    return ret;
+    zr_soft_options_config(&options);
+    options.unit = index;
+    return zr_soft_dev_create(&profile, &options, &host.dev[index]);
 }
 
 static void zr_soft_host_drop(unsigned index)
@@ -175,10 +173,15 @@ static void zr_soft_close(struct zr_kfile *kfile)
 
 static int zr_soft_ioctl(struct zr_kfile *kfile, unsigned long request, void *arg)
 {
+    int ret;
+
     if (atomic_load_explicit(&forked, memory_order_relaxed)) {
         return -ENODEV;
     }
-    return zr_soft_file_ioctl(kfile->file, request, arg);
+    do {
+        ret = zr_soft_file_ioctl(kfile->file, request, (uintptr_t)arg);
+    } while (ret == -EINTR || ret == -EAGAIN); /* as drmIoctl */
+    return ret;
 }
 
 static void *zr_soft_mmap(struct zr_kfile *kfile, void *addr, size_t length, int prot, int flags,

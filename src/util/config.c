@@ -46,6 +46,8 @@ static const struct zr_var vars[] = {
     {"ZERANGE_SOFT_THREADS", ZR_VAR_UINT, FIELD(soft_threads), NULL, 256, "0 to 256"},
     {"ZERANGE_SOFT_ENGINE_MBPS", ZR_VAR_U64, FIELD(soft_engine_mbps), NULL, 1000000,
      "0 to 1000000 (MB/s, 0: no limit)"},
+    {"ZERANGE_SOFT_DIRTY", ZR_VAR_STRING, FIELD(soft_dirty), NULL, 0, "MODE[,MODE...][:SEED]"},
+    {"ZERANGE_SOFT_FAULTS", ZR_VAR_STRING, FIELD(soft_faults), NULL, 0, "RULE[,RULE...]"},
     {"ZERANGE_DEVICE_CPU_ACCESS", ZR_VAR_BOOL, FIELD(device_cpu_access), NULL, 0, "0, 1"},
     {"ZERANGE_FD_EXCHANGE", ZR_VAR_CHOICE, FIELD(fd_exchange), exchange_choices, 0,
      "auto, pidfd, socket"},

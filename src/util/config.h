@@ -19,6 +19,9 @@ struct zr_config {
     const char         *profiles;          /* ZERANGE_PROFILES=DIR with NAME.profile files */
     unsigned            soft_threads;      /* ZERANGE_SOFT_THREADS=0..256, 0: one per CPU */
     uint64_t            soft_engine_mbps;  /* ZERANGE_SOFT_ENGINE_MBPS=0..1000000, MB/s; 0: free */
+    const char         *soft_dirty;        /* ZERANGE_SOFT_DIRTY=MODE[,MODE...][:SEED], see
+                                              docs/software-i915.md; NULL: none */
+    const char         *soft_faults;       /* ZERANGE_SOFT_FAULTS=RULE[,RULE...], see there */
     bool                device_cpu_access; /* ZERANGE_DEVICE_CPU_ACCESS=0|1 (0) */
     enum zr_fd_exchange fd_exchange;       /* ZERANGE_FD_EXCHANGE=auto|pidfd|socket (auto) */
     unsigned            engines;           /* ZERANGE_ENGINES=0..16: most copy engines of one copy,

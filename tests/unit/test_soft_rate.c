@@ -19,7 +19,7 @@ static struct client       pvc;
 
 static int own_ioctl(struct zr_kfile *file, unsigned long request, void *arg)
 {
-    return zr_soft_file_ioctl(file->file, request, arg);
+    return zr_soft_file_ioctl(file->file, request, (uintptr_t)arg);
 }
 
 static void *own_mmap(struct zr_kfile *file, void *addr, size_t length, int prot, int flags,
@@ -132,12 +132,13 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(scaling)};
     struct zr_kif           table   = {
         .name = "soft", .ioctl = own_ioctl, .mmap = own_mmap, .munmap = own_munmap};
+    struct zr_soft_options options = {.mbps = MBPS, .threads = 2};
     struct zr_soft_profile profile;
     int                    ret;
 
     client_profiles("pvc");
     assert_int_equal(zr_soft_profile_load(zr_config()->profiles, "pvc", &profile), 0);
-    assert_int_equal(zr_soft_dev_create(&profile, MBPS, 2, &device), 0);
+    assert_int_equal(zr_soft_dev_create(&profile, &options, &device), 0);
     assert_int_equal(zr_soft_file_open(device, &opened.file), 0);
     pvc = (struct client){&table, &opened, UINT64_C(1) << 33};
     ret = cmocka_run_group_tests(tests, NULL, NULL);
