@@ -25,6 +25,17 @@
 #define ZR_BROKER_IDLE_NS     UINT64_C(10000000000) /* a silent peer is dropped after */
 #define ZR_BROKER_REST_NS     UINT64_C(100000000)   /* no accept for so long without fds */
 #define ZR_BROKER_RETRY_NS    UINT64_C(10000000)    /* until an answer is tried again */
+#define ZR_BROKER_REFUSALS    4                     /* a connection that is refused so often ends */
+
+/* So much at once, and so much a second: what a peer can make this thread do is bounded. */
+static const struct zr_rate {
+    unsigned burst, per_second;
+} zr_request_rate = {1024, 2048}, /* of one connection */
+    zr_accept_rate = {1024, 4096};
+
+struct zr_tokens {
+    uint64_t spent; /* zr_time_ns up to which what is allowed has been used */
+};
 
 struct zr_connection {
     int                      fd;
@@ -32,6 +43,8 @@ struct zr_connection {
     bool                     answering; /* request waits for its answer to be possible */
     uint64_t                 deadline;  /* zr_time_ns at which it is dropped */
     uint64_t                 retry;     /* at which the answer is tried again; 0: when writable */
+    unsigned                 refusals;
+    struct zr_tokens         tokens;
     struct zr_broker_request request;
 };
 
@@ -44,13 +57,28 @@ static struct {
     int                  listener, wake;
     unsigned             count;
     struct zr_connection connections[ZR_BROKER_CONNECTIONS];
-    uint64_t             accept_again; /* of the thread */
+    uint64_t             accept_again; /* this and the next: of the thread */
+    struct zr_tokens     accepts;
 } zr_broker = {
     .life     = PTHREAD_MUTEX_INITIALIZER,
     .fds      = PTHREAD_MUTEX_INITIALIZER,
     .listener = -1,
     .wake     = -1,
 };
+
+/* One more now, if the rate allows it. */
+static bool zr_tokens_take(struct zr_tokens *tokens, const struct zr_rate *rate, uint64_t now)
+{
+    const uint64_t each = UINT64_C(1000000000) / rate->per_second, full = rate->burst * each;
+    uint64_t       from = (now > full) ? now - full : 0;
+
+    from = ZR_MAX(tokens->spent, from);
+    if (from + each > now) {
+        return false;
+    }
+    tokens->spent = from + each;
+    return true;
+}
 
 /* ---- answering ---- */
 
@@ -159,7 +187,8 @@ static int zr_broker_answer(struct zr_connection *connection)
 
     /* An export that is gone and a wrong secret look alike from outside. */
     if (export == NULL) {
-        return zr_broker_send(connection->fd, -EACCES, NULL, 0);
+        status = zr_broker_send(connection->fd, -EACCES, NULL, 0);
+        return (++connection->refusals < ZR_BROKER_REFUSALS) ? status : -EACCES;
     }
     if (request->what == ZR_BROKER_LEAD) {
         status = zr_broker_send(connection->fd, 0, &export->handle.fd, 1);
@@ -184,8 +213,12 @@ static void zr_connection_close(struct zr_connection *connection)
 /* @return false: the connection is to be closed. */
 static bool zr_connection_answer(struct zr_connection *connection)
 {
-    int status = (zr_connection_unread(connection) > 0) ? -EBUSY : zr_broker_answer(connection);
+    int status = -EBUSY;
 
+    if (zr_connection_unread(connection) == 0 &&
+        zr_tokens_take(&connection->tokens, &zr_request_rate, zr_time_ns())) {
+        status = zr_broker_answer(connection);
+    }
     switch (status) {
     case 0:
         connection->answering = false;
@@ -195,7 +228,7 @@ static bool zr_connection_answer(struct zr_connection *connection)
         connection->answering = true;
         connection->retry     = 0;
         return true;
-    case -EBUSY:        /* it has not read the last answer */
+    case -EBUSY:        /* it has not read the last answer, or asks too often */
     case -ETOOMANYREFS: /* the user's processes have too many fds under way together */
     case -ENOBUFS:
         connection->answering = true;
@@ -244,12 +277,16 @@ static void zr_broker_accept(void)
 {
     int fd, error;
 
+    if (!zr_tokens_take(&zr_broker.accepts, &zr_accept_rate, zr_time_ns())) {
+        zr_broker.accept_again = zr_time_ns() + ZR_BROKER_RETRY_NS;
+        return;
+    }
     /* The lock makes "accepted and noted" one step for a fork in another thread. */
     zr_broker_make_place();
     pthread_mutex_lock(&zr_broker.fds);
     fd    = accept4(zr_broker.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     error = errno;
-    if (fd >= 0 && zr_peer_is_ours(fd)) {
+    if (fd >= 0 && zr_peer_is_ours(fd, NULL)) {
         zr_broker.connections[zr_broker.count++] = (struct zr_connection){
             .fd       = fd,
             .deadline = zr_time_ns() + ZR_BROKER_IDLE_NS,

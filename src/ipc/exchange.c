@@ -113,8 +113,12 @@ bool zr_exchange_accept(struct zr_exchange *x, const char *method, int fd)
 
 /* ---- the fd in the handle, if a client has put its own copy there ---- */
 
+/* A buffer needs no exporter. */
 static int zr_own_probe(struct zr_exchange *x)
 {
+    if (x->handle.kind != ZR_HANDLE_PLAIN) {
+        return -EOPNOTSUPP;
+    }
     if (x->handle.fd < 0) {
         zr_exchange_note(x, "own copy", "the handle has no fd");
         return -EBADF;
@@ -133,6 +137,26 @@ static int zr_own_lead(struct zr_exchange *x, int *fd_p)
     }
     *fd_p = fd;
     return 0;
+}
+
+/* A table only where nobody else gives it: its objects come from the exporter in any case, and
+ * only the exporter proves that the table is its own. */
+static int zr_own_table_probe(struct zr_exchange *x)
+{
+    if (x->handle.kind != ZR_HANDLE_RANGE) {
+        return -EOPNOTSUPP;
+    }
+    if (x->handle.fd < 0) {
+        zr_exchange_note(x, "own copy", "the handle has no fd");
+        return -EBADF;
+    }
+    return 0;
+}
+
+static int zr_own_table_lead(struct zr_exchange *x, int *fd_p)
+{
+    x->unproven = true;
+    return zr_own_lead(x, fd_p);
 }
 
 /* ---- pidfd_getfd ---- */
@@ -176,7 +200,8 @@ static int zr_pidfd_get(struct zr_exchange *x, int remote, int *fd_p)
     if (fd < 0) {
         return zr_exchange_errno(x, "pidfd", "pidfd_getfd", errno);
     }
-    *fd_p = fd;
+    x->peer = x->handle.pid;
+    *fd_p   = fd;
     return 0;
 }
 
@@ -235,11 +260,16 @@ static int zr_socket_connect(struct zr_exchange *x)
         return zr_exchange_errno(x, "socket", "setsockopt", errno);
     }
     while (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        if (errno == ECONNREFUSED) {
+            return zr_exchange_errno(x, "socket",
+                                     "connect: it is no process of this user in this network "
+                                     "namespace any more", errno);
+        }
         if (!zr_exchange_again(start)) {
             return zr_exchange_errno(x, "socket", "connect", errno);
         }
     }
-    if (!zr_peer_is_ours(fd)) {
+    if (!zr_peer_is_ours(fd, &x->sock_peer)) {
         zr_exchange_note(x, "socket", "the name belongs to another user");
         return -EACCES;
     }
@@ -351,8 +381,8 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
                              (answer.status == 0) ? EMFILE : -answer.status);
 }
 
-static int zr_socket_ask(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
-                         unsigned count, int *fds, unsigned *got_p)
+static int zr_socket_ask_once(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
+                              unsigned count, int *fds, unsigned *got_p)
 {
     struct zr_broker_request request = {
         .magic     = ZR_BROKER_MAGIC,
@@ -381,6 +411,25 @@ static int zr_socket_ask(struct zr_exchange *x, enum zr_broker_what what, unsign
     return status;
 }
 
+/* The broker drops who is silent for long, as an importer that was stopped for a while, and who it
+ * has no place for: once more on a new connection before giving up. */
+static int zr_socket_ask(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
+                         unsigned count, int *fds, unsigned *got_p)
+{
+    int status = zr_socket_ask_once(x, what, first, count, fds, got_p);
+
+    if (status == -ECONNRESET || status == -EPIPE) {
+        status = zr_socket_probe(x);
+        if (status == 0) {
+            status = zr_socket_ask_once(x, what, first, count, fds, got_p);
+        }
+    }
+    if (status == 0) {
+        x->peer = x->sock_peer;
+    }
+    return status;
+}
+
 static int zr_socket_lead(struct zr_exchange *x, int *fd_p)
 {
     unsigned got;
@@ -388,20 +437,10 @@ static int zr_socket_lead(struct zr_exchange *x, int *fd_p)
     return zr_socket_ask(x, ZR_BROKER_LEAD, 0, 1, fd_p, &got);
 }
 
-/* The broker drops who is silent for long, as an importer that was stopped for a while: once more
- * on a new connection before giving up. */
 static int zr_socket_objects(struct zr_exchange *x, unsigned first, unsigned count, int *fds,
                              unsigned *got_p)
 {
-    int status = zr_socket_ask(x, ZR_BROKER_OBJECTS, first, count, fds, got_p);
-
-    if (status == -ECONNRESET || status == -EPIPE) {
-        status = zr_socket_probe(x);
-        if (status == 0) {
-            status = zr_socket_ask(x, ZR_BROKER_OBJECTS, first, count, fds, got_p);
-        }
-    }
-    return status;
+    return zr_socket_ask(x, ZR_BROKER_OBJECTS, first, count, fds, got_p);
 }
 
 /* ---- the list ---- */
@@ -410,6 +449,7 @@ static const struct zr_exchange_method zr_exchange_methods[] = {
     {"own copy", zr_own_probe, zr_own_lead, NULL},
     {"pidfd", zr_pidfd_probe, zr_pidfd_lead, zr_pidfd_objects},
     {"socket", zr_socket_probe, zr_socket_lead, zr_socket_objects},
+    {"own copy", zr_own_table_probe, zr_own_table_lead, NULL},
 };
 
 void zr_exchange_init(struct zr_exchange *x, const struct zr_handle *handle)
@@ -486,6 +526,9 @@ ze_result_t zr_exchange_objects(struct zr_exchange *x, unsigned first, unsigned 
 
         if (method->objects != NULL && method->probe(x) == 0 &&
             method->objects(x, first, count, fds, got_p) == 0) {
+            zr_debug("export %llu of pid %u: objects %u to %u by %s%s%s",
+                     (unsigned long long)x->handle.export_id, x->handle.pid, first,
+                     first + *got_p - 1, method->name, (x->why_used > 0) ? "; " : "", x->why);
             return ZE_RESULT_SUCCESS;
         }
     }

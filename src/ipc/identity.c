@@ -134,11 +134,17 @@ socklen_t zr_broker_address(uint64_t process_id, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-bool zr_peer_is_ours(int sock)
+bool zr_peer_is_ours(int sock, uint32_t *pid_p)
 {
     struct ucred peer;
     socklen_t    length = sizeof(peer);
 
-    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-           length == sizeof(peer) && peer.uid == getuid();
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        length != sizeof(peer) || peer.uid != getuid()) {
+        return false;
+    }
+    if (pid_p != NULL) {
+        *pid_p = (uint32_t)peer.pid;
+    }
+    return true;
 }

@@ -11,11 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What an object is known by. The process id is what the peer says of itself, so the pid by which
+ * the kernel knows who gave the fd stands beside it: nobody can pass off an object as another's. */
+struct zr_import_key {
+    uint64_t        process_id, object_id;
+    struct zr_i915 *dev;
+    uint32_t        peer;
+    uint32_t        once; /* not 0: of a table that nobody vouches for, and for that alone */
+};
+
 /* An object of a peer on a device of ours. */
 struct zr_imported {
     struct zr_hnode node;
-    uint64_t        process_id, object_id;
-    struct zr_i915 *dev;
+    struct zr_import_key key;
     struct zr_phys *phys;
     unsigned        uses; /* entries of open imports; guarded by zr_imports.lock */
 };
@@ -24,6 +32,7 @@ struct zr_imported {
 struct zr_import {
     struct zr_hnode     node;
     unsigned            count;
+    uint32_t            once; /* see struct zr_import_key */
     struct zr_imported *objects[]; /* by table entry; NULL: not there yet */
 };
 
@@ -33,24 +42,26 @@ static struct {
     struct zr_hmap  open; /* by address: other parts adopt ranges too, with tags of their own */
 } zr_imports = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t zr_imported_hash(uint64_t process_id, uint64_t object_id, struct zr_i915 *dev)
+static uint64_t zr_imported_hash(const struct zr_import_key *key)
 {
-    return zr_hash_mix(zr_hash_mix(process_id, object_id), (uintptr_t)dev);
+    uint64_t hash = zr_hash_mix(zr_hash_mix(key->process_id, key->object_id), (uintptr_t)key->dev);
+
+    return zr_hash_mix(hash, (uint64_t)key->once << 32 | key->peer);
 }
 
 /* One more use of a known object, or NULL; the lock is held. */
-static struct zr_imported *zr_imported_use(uint64_t process_id, uint64_t object_id,
-                                           struct zr_i915 *dev)
+static struct zr_imported *zr_imported_use(const struct zr_import_key *key)
 {
-    uint64_t         hash = zr_imported_hash(process_id, object_id, dev);
+    uint64_t         hash = zr_imported_hash(key);
     struct zr_hnode *node;
 
     for (node = zr_hmap_first(&zr_imports.objects, hash); node != NULL;
          node = zr_hmap_next(node->next, hash)) {
         struct zr_imported *object = ZR_CONTAINER_OF(node, struct zr_imported, node);
 
-        if (object->process_id == process_id && object->object_id == object_id &&
-            object->dev == dev) {
+        if (object->key.process_id == key->process_id && object->key.object_id == key->object_id &&
+            object->key.dev == key->dev && object->key.peer == key->peer &&
+            object->key.once == key->once) {
             object->uses++;
             return object;
         }
@@ -94,14 +105,29 @@ static struct zr_import *zr_import_new(unsigned count)
 
 /* ---- objects of a table ---- */
 
+static atomic_uint zr_import_once;
+
+static struct zr_import_key zr_imported_key(const struct zr_import *import,
+                                            const struct zr_exchange *x,
+                                            const struct zr_table_entry *entry, struct zr_i915 *dev)
+{
+    return (struct zr_import_key){
+        .process_id = x->table.header->process_id,
+        .object_id  = entry->object_id,
+        .dev        = dev,
+        .peer       = x->peer,
+        .once       = import->once,
+    };
+}
+
 /* Make an object of a received fd; the fd stays the caller's. */
-static ze_result_t zr_imported_new(const struct zr_table_header *header,
-                                   const struct zr_table_entry *entry, struct zr_i915 *dev, int fd,
+static ze_result_t zr_imported_new(const struct zr_import_key *key, uint32_t pid,
+                                   const struct zr_table_entry *entry, int fd,
                                    struct zr_imported **object_p)
 {
     struct zr_imported *object;
     struct zr_bo       *bo;
-    ze_result_t         result = zr_bo_import(dev, fd, &bo);
+    ze_result_t         result = zr_bo_import(key->dev, fd, &bo);
 
     if (result != ZE_RESULT_SUCCESS) {
         return result;
@@ -109,7 +135,7 @@ static ze_result_t zr_imported_new(const struct zr_table_header *header,
     if (bo->size < entry->size) {
         result = zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
                          "object %llu of pid %u: the buffer has 0x%llx bytes, the table says "
-                         "0x%llx", (unsigned long long)entry->object_id, header->pid,
+                         "0x%llx", (unsigned long long)entry->object_id, pid,
                          (unsigned long long)bo->size, (unsigned long long)entry->size);
         zr_bo_unref(bo);
         return result;
@@ -125,9 +151,7 @@ static ze_result_t zr_imported_new(const struct zr_table_header *header,
         return result;
     }
     object->phys->device_local = (entry->flags & ZR_ENTRY_DEVICE_LOCAL) != 0;
-    object->process_id         = header->process_id;
-    object->object_id          = entry->object_id;
-    object->dev                = dev;
+    object->key                = *key;
     object->uses               = 1;
     *object_p                  = object;
     return ZE_RESULT_SUCCESS;
@@ -140,11 +164,9 @@ static ze_result_t zr_imported_keep(struct zr_imported *object, struct zr_import
     int                 status = 0;
 
     pthread_mutex_lock(&zr_imports.lock);
-    known = zr_imported_use(object->process_id, object->object_id, object->dev);
+    known = zr_imported_use(&object->key);
     if (known == NULL) {
-        status = zr_hmap_insert(
-            &zr_imports.objects, &object->node,
-            zr_imported_hash(object->process_id, object->object_id, object->dev));
+        status = zr_hmap_insert(&zr_imports.objects, &object->node, zr_imported_hash(&object->key));
     }
     pthread_mutex_unlock(&zr_imports.lock);
     if (known == NULL && status == 0) {
@@ -161,7 +183,7 @@ static ze_result_t zr_imported_keep(struct zr_imported *object, struct zr_import
 }
 
 /* What is known already needs no fd. */
-static void zr_import_use_known(struct zr_import *import, const struct zr_table *table,
+static void zr_import_use_known(struct zr_import *import, const struct zr_exchange *x,
                                 struct zr_i915 *dev)
 {
     unsigned i;
@@ -169,8 +191,9 @@ static void zr_import_use_known(struct zr_import *import, const struct zr_table 
     pthread_mutex_lock(&zr_imports.lock);
     for (i = 0; i < import->count; ++i) {
         if (import->objects[i] == NULL) {
-            import->objects[i] = zr_imported_use(table->header->process_id,
-                                                 table->entries[i].object_id, dev);
+            struct zr_import_key key = zr_imported_key(import, x, &x->table.entries[i], dev);
+
+            import->objects[i] = zr_imported_use(&key);
         }
     }
     pthread_mutex_unlock(&zr_imports.lock);
@@ -203,8 +226,10 @@ static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange 
     }
     for (i = 0; i < got; ++i) {
         if (result == ZE_RESULT_SUCCESS) {
-            result = zr_imported_new(x->table.header, &x->table.entries[first + i], dev, fds[i],
-                                     &object);
+            const struct zr_table_entry *entry = &x->table.entries[first + i];
+            struct zr_import_key         key   = zr_imported_key(import, x, entry, dev);
+
+            result = zr_imported_new(&key, x->table.header->pid, entry, fds[i], &object);
         }
         if (result == ZE_RESULT_SUCCESS) {
             result = zr_imported_keep(object, &import->objects[first + i]);
@@ -221,7 +246,10 @@ static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchang
     unsigned    batch = zr_import_batch(), first = 0, count, got = 0;
     ze_result_t result;
 
-    zr_import_use_known(import, &x->table, dev);
+    if (x->unproven) {
+        import->once = 1 + atomic_fetch_add(&zr_import_once, 1) % UINT32_MAX;
+    }
+    zr_import_use_known(import, x, dev);
     while (first < import->count) {
         if (import->objects[first] != NULL) {
             first++;

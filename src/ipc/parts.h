@@ -31,8 +31,9 @@ uint64_t zr_start_time(uint32_t pid);
 bool zr_secret_equal(const uint8_t *a, const uint8_t *b);
 /* Name of a process's broker socket; returns the address's length. */
 socklen_t zr_broker_address(uint64_t process_id, struct sockaddr_un *address);
-/* True if the process at the other end of a connected socket belongs to our user. */
-bool zr_peer_is_ours(int sock);
+/* True if the process at the other end of a connected socket belongs to our user. *pid_p (may be
+ * NULL): what the kernel says its pid is here, 0 if it has none in our pid namespace. */
+bool zr_peer_is_ours(int sock, uint32_t *pid_p);
 
 /* ---- table.c ---- */
 
@@ -93,6 +94,10 @@ struct zr_exchange {
     struct zr_handle handle;
     struct zr_table  table; /* of a range, once its leading fd is known */
     int              pidfd, sock;
+    uint32_t         sock_peer; /* pid of who listens at the other end of sock, by the kernel */
+    uint32_t         peer; /* pid of who gave the last fds, by the kernel; 0: outside of our pid
+                              namespace, or nobody yet */
+    bool             unproven; /* the table came from an fd of this process */
     bool             refused; /* the exporter does not know the export or the secret */
     int              last_errno;
     char             why[360]; /* what was tried and why it failed */
