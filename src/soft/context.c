@@ -209,7 +209,7 @@ int zr_soft_context_create(struct zr_soft_file *file, void *data)
     if (args->flags & I915_CONTEXT_CREATE_FLAGS_UNKNOWN) {
         return -EINVAL;
     }
-    if (file->ban_score >= ZR_SOFT_CLIENT_BANNED) {
+    if (file->dev->wedged || file->ban_score >= ZR_SOFT_CLIENT_BANNED) {
         return -EIO;
     }
     creation.ctx = zr_soft_ctx_new(file);
@@ -311,7 +311,7 @@ int zr_soft_reset_stats(struct zr_soft_file *file, void *data)
     if (ctx == NULL) {
         return -ENOENT;
     }
-    args->reset_count   = 0; /* the device as a whole is never reset */
+    args->reset_count   = file->admin ? file->dev->resets : 0;
     args->batch_active  = ctx->guilty;
     args->batch_pending = ctx->innocent;
     return 0;

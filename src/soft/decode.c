@@ -424,9 +424,18 @@ enum zr_soft_step zr_soft_batch_run(struct zr_soft_batch *batch, uint64_t *budge
 {
     enum zr_soft_step step;
 
+    if (batch->req->fault_hang) {
+        batch->at = batch->pc;
+        return zr_soft_hang(batch, "by order of ZERANGE_SOFT_FAULTS");
+    }
     for (;;) {
         if (atomic_load_explicit(&batch->req->error, memory_order_relaxed) != 0) {
             return ZR_SOFT_DONE;
+        }
+        if (atomic_load_explicit(&batch->replay, memory_order_relaxed)) {
+            atomic_store(&batch->replay, false);
+            batch->op.kind = ZR_SOFT_OP_NONE;
+            batch->pc      = batch->start;
         }
         if (batch->op.kind != ZR_SOFT_OP_NONE) {
             step = zr_soft_op_run(batch, budget);

@@ -70,6 +70,7 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     struct zr_soft_dev *dev = calloc(1, sizeof(*dev));
     pthread_condattr_t  attr;
     unsigned            i;
+    int                 ret;
 
     if (dev == NULL) {
         return -ENOMEM;
@@ -95,6 +96,11 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     for (i = 0; i < profile->num_engines; i++) {
         dev->engine[i].id = profile->engine[i];
     }
+    ret = zr_soft_faults_parse(dev, options->faults);
+    if (ret != 0) {
+        zr_soft_dev_destroy(dev);
+        return ret;
+    }
     *dev_p = dev;
     return 0;
 }
@@ -106,6 +112,7 @@ void zr_soft_dev_destroy(struct zr_soft_dev *dev)
     pthread_cond_destroy(&dev->work);
     pthread_mutex_destroy(&dev->lock);
     free(dev->cookies.slot);
+    free(dev->fault);
     free(dev->thread);
     free(dev);
 }
@@ -303,54 +310,67 @@ static int zr_soft_no_device(struct zr_soft_file *file, void *data)
 }
 
 struct zr_soft_ioctl {
+    const char *name;
     unsigned size; /* of the kernel's argument; 0: no such request */
     int (*handler)(struct zr_soft_file *file, void *data);
 };
 
-#define I915(name) [DRM_COMMAND_BASE + DRM_I915_##name]
+#define CORE(number, name, type, handler) [number] = {#name, sizeof(struct type), handler}
+#define I915(name, type, handler)                                                             \
+    [DRM_COMMAND_BASE + DRM_I915_##name] = {#name, sizeof(struct type), handler}
+
 
 static const struct zr_soft_ioctl ioctls[256] = {
-    [0x00]                    = {sizeof(struct drm_version), zr_soft_version},
-    [0x09]                    = {sizeof(struct drm_gem_close), zr_soft_gem_close},
-    [0x0c]                    = {sizeof(struct drm_get_cap), zr_soft_get_cap},
-    [0x2d]                    = {sizeof(struct drm_prime_handle), zr_soft_prime_to_fd},
-    [0x2e]                    = {sizeof(struct drm_prime_handle), zr_soft_prime_to_handle},
-    [0xbf]                    = {sizeof(struct drm_syncobj_create), zr_soft_syncobj_create},
-    [0xc0]                    = {sizeof(struct drm_syncobj_destroy), zr_soft_syncobj_destroy},
-    [0xc3]                    = {sizeof(struct drm_syncobj_wait), zr_soft_syncobj_wait},
-    [0xc4]                    = {sizeof(struct drm_syncobj_array), zr_soft_syncobj_reset},
-    [0xc5]                    = {sizeof(struct drm_syncobj_array), zr_soft_syncobj_signal},
-    [0xca]                    = {sizeof(struct drm_syncobj_timeline_wait), zr_soft_unsupported},
-    [0xcb]                    = {sizeof(struct drm_syncobj_timeline_array), zr_soft_unsupported},
-    [0xcc]                    = {sizeof(struct drm_syncobj_transfer), zr_soft_unsupported},
-    [0xcd]                    = {sizeof(struct drm_syncobj_timeline_array), zr_soft_unsupported},
-    I915(GETPARAM)            = {sizeof(struct drm_i915_getparam), zr_soft_getparam},
-    I915(GEM_CREATE)          = {sizeof(struct drm_i915_gem_create), zr_soft_gem_create},
-    I915(GEM_CREATE_EXT)      = {sizeof(struct drm_i915_gem_create_ext), zr_soft_gem_create_ext},
-    I915(GEM_MMAP)            = {sizeof(struct drm_i915_gem_mmap), zr_soft_unsupported},
-    I915(GEM_MMAP_GTT)        = {sizeof(struct drm_i915_gem_mmap_offset), zr_soft_gem_mmap_offset},
-    I915(GEM_PREAD)           = {sizeof(struct drm_i915_gem_pread), zr_soft_unsupported},
-    I915(GEM_PWRITE)          = {sizeof(struct drm_i915_gem_pwrite), zr_soft_unsupported},
-    I915(GEM_SET_DOMAIN)      = {sizeof(struct drm_i915_gem_set_domain), zr_soft_no_device},
-    I915(GEM_SET_CACHING)     = {sizeof(struct drm_i915_gem_caching), zr_soft_no_device},
-    I915(GEM_GET_CACHING)     = {sizeof(struct drm_i915_gem_caching), zr_soft_no_device},
-    I915(GEM_BUSY)            = {sizeof(struct drm_i915_gem_busy), zr_soft_gem_busy},
-    I915(GEM_WAIT)            = {sizeof(struct drm_i915_gem_wait), zr_soft_gem_wait},
-    I915(GEM_USERPTR)         = {sizeof(struct drm_i915_gem_userptr), zr_soft_gem_userptr},
-    I915(GEM_EXECBUFFER2)     = {sizeof(struct drm_i915_gem_execbuffer2), zr_soft_execbuffer2},
-    I915(GEM_CONTEXT_CREATE)  = {sizeof(struct drm_i915_gem_context_create_ext),
-                                 zr_soft_context_create},
-    I915(GEM_CONTEXT_DESTROY) = {sizeof(struct drm_i915_gem_context_destroy),
-                                 zr_soft_context_destroy},
-    I915(GEM_CONTEXT_GETPARAM) = {sizeof(struct drm_i915_gem_context_param),
-                                  zr_soft_context_getparam},
-    I915(GEM_CONTEXT_SETPARAM) = {sizeof(struct drm_i915_gem_context_param),
-                                  zr_soft_context_setparam},
-    I915(GET_RESET_STATS)     = {sizeof(struct drm_i915_reset_stats), zr_soft_reset_stats},
-    I915(GEM_VM_CREATE)       = {sizeof(struct drm_i915_gem_vm_control), zr_soft_vm_create},
-    I915(GEM_VM_DESTROY)      = {sizeof(struct drm_i915_gem_vm_control), zr_soft_vm_destroy},
-    I915(QUERY)               = {sizeof(struct drm_i915_query), zr_soft_query},
+    CORE(0x00, VERSION, drm_version, zr_soft_version),
+    CORE(0x09, GEM_CLOSE, drm_gem_close, zr_soft_gem_close),
+    CORE(0x0c, GET_CAP, drm_get_cap, zr_soft_get_cap),
+    CORE(0x2d, PRIME_HANDLE_TO_FD, drm_prime_handle, zr_soft_prime_to_fd),
+    CORE(0x2e, PRIME_FD_TO_HANDLE, drm_prime_handle, zr_soft_prime_to_handle),
+    CORE(0xbf, SYNCOBJ_CREATE, drm_syncobj_create, zr_soft_syncobj_create),
+    CORE(0xc0, SYNCOBJ_DESTROY, drm_syncobj_destroy, zr_soft_syncobj_destroy),
+    CORE(0xc3, SYNCOBJ_WAIT, drm_syncobj_wait, zr_soft_syncobj_wait),
+    CORE(0xc4, SYNCOBJ_RESET, drm_syncobj_array, zr_soft_syncobj_reset),
+    CORE(0xc5, SYNCOBJ_SIGNAL, drm_syncobj_array, zr_soft_syncobj_signal),
+    CORE(0xca, SYNCOBJ_TIMELINE_WAIT, drm_syncobj_timeline_wait, zr_soft_unsupported),
+    CORE(0xcb, SYNCOBJ_QUERY, drm_syncobj_timeline_array, zr_soft_unsupported),
+    CORE(0xcc, SYNCOBJ_TRANSFER, drm_syncobj_transfer, zr_soft_unsupported),
+    CORE(0xcd, SYNCOBJ_TIMELINE_SIGNAL, drm_syncobj_timeline_array, zr_soft_unsupported),
+    I915(GETPARAM, drm_i915_getparam, zr_soft_getparam),
+    I915(GEM_CREATE, drm_i915_gem_create, zr_soft_gem_create),
+    I915(GEM_CREATE_EXT, drm_i915_gem_create_ext, zr_soft_gem_create_ext),
+    I915(GEM_MMAP, drm_i915_gem_mmap, zr_soft_unsupported),
+    I915(GEM_MMAP_GTT, drm_i915_gem_mmap_offset, zr_soft_gem_mmap_offset),
+    I915(GEM_PREAD, drm_i915_gem_pread, zr_soft_unsupported),
+    I915(GEM_PWRITE, drm_i915_gem_pwrite, zr_soft_unsupported),
+    I915(GEM_SET_DOMAIN, drm_i915_gem_set_domain, zr_soft_no_device),
+    I915(GEM_SET_CACHING, drm_i915_gem_caching, zr_soft_no_device),
+    I915(GEM_GET_CACHING, drm_i915_gem_caching, zr_soft_no_device),
+    I915(GEM_BUSY, drm_i915_gem_busy, zr_soft_gem_busy),
+    I915(GEM_WAIT, drm_i915_gem_wait, zr_soft_gem_wait),
+    I915(GEM_USERPTR, drm_i915_gem_userptr, zr_soft_gem_userptr),
+    I915(GEM_EXECBUFFER2, drm_i915_gem_execbuffer2, zr_soft_execbuffer2),
+    I915(GEM_CONTEXT_CREATE, drm_i915_gem_context_create_ext, zr_soft_context_create),
+    I915(GEM_CONTEXT_DESTROY, drm_i915_gem_context_destroy, zr_soft_context_destroy),
+    I915(GEM_CONTEXT_GETPARAM, drm_i915_gem_context_param, zr_soft_context_getparam),
+    I915(GEM_CONTEXT_SETPARAM, drm_i915_gem_context_param, zr_soft_context_setparam),
+    I915(GET_RESET_STATS, drm_i915_reset_stats, zr_soft_reset_stats),
+    I915(GEM_VM_CREATE, drm_i915_gem_vm_control, zr_soft_vm_create),
+    I915(GEM_VM_DESTROY, drm_i915_gem_vm_control, zr_soft_vm_destroy),
+    I915(QUERY, drm_i915_query, zr_soft_query),
 };
+
+int zr_soft_ioctl_find(const char *name, unsigned *number_p)
+{
+    unsigned i;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(ioctls); i++) {
+        if (ioctls[i].name != NULL && strcmp(ioctls[i].name, name) == 0) {
+            *number_p = i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
 
 int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data)
 {
@@ -364,7 +384,10 @@ int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *da
         return -EINVAL;
     }
     pthread_mutex_lock(&file->dev->lock);
-    ret = entry->handler(file, data);
+    ret = zr_soft_fault_call(file->dev, _IOC_NR(request));
+    if (ret == 0) {
+        ret = entry->handler(file, data);
+    }
     pthread_mutex_unlock(&file->dev->lock);
     return ret;
 }

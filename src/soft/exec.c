@@ -394,6 +394,9 @@ static int zr_soft_exec_run(struct zr_soft_exec *x)
     if (ret == 0) {
         ret = zr_soft_exec_select(x);
     }
+    if (ret == 0 && x->file->dev->wedged) {
+        ret = -EIO;
+    }
     if (ret == 0) {
         ret = zr_soft_exec_lookup(x);
     }

@@ -525,9 +525,15 @@ void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, in
     struct zr_soft_handle *handle;
     uint64_t               inside = offset & ((UINT64_C(1) << ZR_SOFT_COOKIE_SHIFT) - 1);
     void                  *result = MAP_FAILED;
+    int                    ret;
 
     pthread_mutex_lock(&dev->lock);
-    bo = zr_soft_ids_get(&dev->cookies, offset >> ZR_SOFT_COOKIE_SHIFT);
+    ret = zr_soft_fault_call(dev, ZR_SOFT_SUBJECT_MMAP);
+    if (ret != 0) {
+        errno = -ret;
+        goto out;
+    }
+    bo  = zr_soft_ids_get(&dev->cookies, offset >> ZR_SOFT_COOKIE_SHIFT);
     if (bo == NULL || inside > bo->size || length > bo->size - inside || !(flags & MAP_SHARED)) {
         errno = EINVAL;
         goto out;

@@ -356,6 +356,45 @@ static void zr_soft_req_stop(struct zr_soft_dev *dev, struct zr_soft_req *req)
     }
 }
 
+static void zr_soft_req_reset(struct zr_soft_dev *dev, struct zr_soft_req *req, bool lost)
+{
+    unsigned row;
+
+    if (atomic_load(&req->error) != 0) {
+        return;
+    }
+    req->ctx->innocent++;
+    if (lost) {
+        zr_soft_req_stop(dev, req);
+        return;
+    }
+    for (row = 0; row < req->width; row++) {
+        if (req->batch[row].state == ZR_SOFT_RUNNING) {
+            atomic_store(&req->batch[row].replay, true);
+        }
+    }
+}
+
+void zr_soft_dev_reset(struct zr_soft_dev *dev, bool lost)
+{
+    struct zr_soft_req *req;
+    unsigned            i;
+
+    dev->resets++;
+    dev->wedged |= lost;
+    for (i = 0; i < dev->profile.num_engines; i++) {
+        if (dev->engine[i].running != NULL && dev->engine[i].running->row == 0) {
+            zr_soft_req_reset(dev, dev->engine[i].running->req, lost);
+        }
+    }
+    if (lost) {
+        TAILQ_FOREACH (req, &dev->pending, link) {
+            zr_soft_req_reset(dev, req, true);
+        }
+    }
+    zr_soft_dispatch(dev);
+}
+
 void zr_soft_ctx_kill(struct zr_soft_ctx *ctx)
 {
     struct zr_soft_req *req;
@@ -641,16 +680,44 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
     }
 }
 
+/* What was ordered for this submission (faults.c), before an engine sees it. @return RESET or
+ * WEDGE when that is to happen while it runs, else NONE */
+static enum zr_soft_fault_what zr_soft_submit_fault(struct zr_soft_dev *dev,
+                                                    struct zr_soft_req *req)
+{
+    enum zr_soft_fault_what what = zr_soft_fault_submit(dev);
+
+    switch (what) {
+    case ZR_SOFT_FAULT_BAN:
+        req->ctx->recoverable = false; /* so that the hang bans it */
+        req->fault_hang       = true;
+        return ZR_SOFT_FAULT_NONE;
+    case ZR_SOFT_FAULT_HANG:
+        req->fault_hang = true;
+        return ZR_SOFT_FAULT_NONE;
+    default:
+        return what;
+    }
+}
+
 void zr_soft_req_submit(struct zr_soft_req *req)
 {
-    struct zr_soft_dev *dev = req->ctx->dev;
-    unsigned            row;
+    struct zr_soft_dev     *dev  = req->ctx->dev;
+    enum zr_soft_fault_what what = ZR_SOFT_FAULT_NONE;
+    unsigned                row;
 
+    /* With the rate model the engine would be done too early. */
+    if (dev->num_faults != 0) {
+        what = zr_soft_submit_fault(dev, req);
+    }
+    req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE;
     TAILQ_INSERT_TAIL(&req->slot->reqs, req, slot_link);
     TAILQ_INSERT_TAIL(&dev->pending, req, link);
     req->in_pending = true;
-    req->run_inline = dev->options.mbps == 0; /* else the engine would be done too early */
     zr_soft_dispatch(dev);
+    if (what != ZR_SOFT_FAULT_NONE) {
+        zr_soft_dev_reset(dev, what == ZR_SOFT_FAULT_WEDGE);
+    }
     if (!req->run_inline) {
         return; /* and may be gone */
     }

@@ -46,6 +46,8 @@ int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profi
 
 /* ---- device.c ---- */
 
+struct zr_soft_dev;
+
 struct zr_soft_options {
     uint64_t    mbps;    /* rate model: MB/s of an engine, 0: none */
     unsigned    threads; /* at most; 0: one per CPU */
@@ -64,6 +66,34 @@ struct zr_soft_ids {
 int   zr_soft_ids_add(struct zr_soft_ids *ids, unsigned first, void *object, uint32_t *id_p);
 void *zr_soft_ids_get(const struct zr_soft_ids *ids, uint64_t id);
 void *zr_soft_ids_remove(struct zr_soft_ids *ids, uint64_t id);
+
+/* ---- faults.c: errors on demand ---- */
+
+enum zr_soft_fault_what {
+    ZR_SOFT_FAULT_NONE,
+    ZR_SOFT_FAULT_HANG,
+    ZR_SOFT_FAULT_BAN,
+    ZR_SOFT_FAULT_RESET,
+    ZR_SOFT_FAULT_WEDGE,
+};
+
+/* What calls are counted: ioctls by number, then these. */
+enum { ZR_SOFT_SUBJECT_MMAP = 256, ZR_SOFT_SUBJECT_SUBMIT, ZR_SOFT_SUBJECTS };
+
+struct zr_soft_fault {
+    unsigned                subject;
+    uint64_t                first, last;
+    int                     error;
+    enum zr_soft_fault_what what; /* of a submission */
+};
+
+/* 0, or -EINVAL with the cause said. */
+int zr_soft_faults_parse(struct zr_soft_dev *dev, const char *rules);
+/* Count a call; the errno that a rule gives it, or 0. */
+int zr_soft_fault_call(struct zr_soft_dev *dev, unsigned subject);
+enum zr_soft_fault_what zr_soft_fault_submit(struct zr_soft_dev *dev);
+/* Number of the request of that name. 0 or -EINVAL */
+int zr_soft_ioctl_find(const char *name, unsigned *number_p);
 
 struct zr_soft_batch;
 TAILQ_HEAD(zr_soft_batch_list, zr_soft_batch);
@@ -87,6 +117,12 @@ struct zr_soft_dev {
     pthread_mutex_t        lock;
     pthread_cond_t         work;    /* run queue or waiting list changed */
     pthread_cond_t         signal;  /* a fence signalled or a syncobj got one */
+
+    bool                   wedged; /* lost: EIO from now on */
+    unsigned               resets; /* of all engines */
+    struct zr_soft_fault  *fault;
+    unsigned               num_faults;
+    uint64_t               calls[ZR_SOFT_SUBJECTS];
 
     unsigned               files;
     uint64_t               lmem_used, smem_used;
@@ -387,6 +423,7 @@ struct zr_soft_batch {
     enum zr_soft_batch_state state;
     unsigned                 row;
     bool                     is_waiting, started, polling;
+    atomic_bool              replay; /* from its start, after a reset */
     uint64_t                 wake_ns, blocked_ns; /* blocked_ns: since when, 0: not */
     uint64_t                 started_ns, free_ns;
     uint64_t                 start, pc, at; /* GPU addresses, not canonical; at: the command
@@ -451,7 +488,7 @@ extern const unsigned               zr_soft_num_blits;
 struct zr_soft_req {
     TAILQ_ENTRY(zr_soft_req) link;      /* pending */
     TAILQ_ENTRY(zr_soft_req) slot_link;
-    bool                   in_pending, run_inline;
+    bool                   in_pending, run_inline, fault_hang; /* fault_hang: on demand */
     struct zr_soft_ctx    *ctx;
     struct zr_soft_slot   *slot;
     struct zr_soft_table  *table;
@@ -471,6 +508,9 @@ void zr_soft_req_free(struct zr_soft_req *req);
 void zr_soft_req_submit(struct zr_soft_req *req);
 /* Cancel what a context has in flight. */
 void zr_soft_ctx_kill(struct zr_soft_ctx *ctx);
+/* Reset all engines: nobody is to blame, and what ran runs again from its start; lost: all that was
+ * submitted is cancelled, and the device takes nothing more. */
+void zr_soft_dev_reset(struct zr_soft_dev *dev, bool lost);
 /* Start what can start. */
 void zr_soft_dispatch(struct zr_soft_dev *dev);
 void zr_soft_threads_stop(struct zr_soft_dev *dev);
