@@ -345,6 +345,7 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
                            .msg_controllen = sizeof(control)};
     uint64_t      start = zr_time_ns();
     unsigned      got;
+    bool          whole;
     ssize_t       n;
 
     do {
@@ -359,15 +360,16 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
         zr_exchange_note(x, "socket", "the exporter closed the connection");
         return -ECONNRESET;
     }
-    if (n == (ssize_t)sizeof(answer) && answer.magic == ZR_BROKER_MAGIC && answer.status == 0 &&
-        got > 0) {
+    whole = n == (ssize_t)sizeof(answer) && (msg.msg_flags & MSG_TRUNC) == 0 &&
+            answer.magic == ZR_BROKER_MAGIC && answer.status <= 0;
+    if (whole && answer.status == 0 && got > 0) {
         *got_p = got; /* fewer than sent where this process has no room for more fds */
         return 0;
     }
     while (got > 0) {
         close(fds[--got]);
     }
-    if (n != (ssize_t)sizeof(answer) || answer.magic != ZR_BROKER_MAGIC) {
+    if (!whole) {
         zr_exchange_note(x, "socket", "the answer is not a broker's");
         return -EPROTO;
     }

@@ -240,10 +240,27 @@ static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange 
     return result;
 }
 
+/* A peer that gives one object now and then must not hold us for ever. */
+#define ZR_IMPORT_LIMIT_NS  UINT64_C(5000000000)
+#define ZR_IMPORT_OBJECT_NS UINT64_C(20000000) /* and for each object */
+
+static ze_result_t zr_import_late(const struct zr_import *import, const struct zr_exchange *x,
+                                  uint64_t start, unsigned done)
+{
+    if (zr_time_ns() - start <= ZR_IMPORT_LIMIT_NS + import->count * ZR_IMPORT_OBJECT_NS) {
+        return ZE_RESULT_SUCCESS;
+    }
+    return zr_fail(ZE_RESULT_ERROR_UNKNOWN,
+                   "export %llu of pid %u: too slow: %u of %u objects came in %.1f s",
+                   (unsigned long long)x->handle.export_id, x->handle.pid, done, import->count,
+                   (double)(zr_time_ns() - start) / 1e9);
+}
+
 static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchange *x,
                                      struct zr_i915 *dev)
 {
     unsigned    batch = zr_import_batch(), first = 0, count, got = 0;
+    uint64_t    start = zr_time_ns();
     ze_result_t result;
 
     if (x->unproven) {
@@ -259,7 +276,10 @@ static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchang
                         import->objects[first + count] == NULL;
              ++count) {
         }
-        result = zr_import_fetch(import, x, dev, first, count, &got);
+        result = zr_import_late(import, x, start, first);
+        if (result == ZE_RESULT_SUCCESS) {
+            result = zr_import_fetch(import, x, dev, first, count, &got);
+        }
         if (result != ZE_RESULT_SUCCESS) {
             return result;
         }

@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -200,6 +201,7 @@ static inline pid_t fault_spawn(void (*body)(int sock, const void *arg), const v
     CHECK(pid >= 0);
     if (pid == 0) {
         close(pair[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(120);
         body(pair[1], arg);
         fflush(NULL);

@@ -5,7 +5,6 @@
 
 #include <grp.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #define OBJECTS 300

@@ -6,7 +6,6 @@
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 
 #define OBJECTS 20
 #define NOBODY  65534
