@@ -357,7 +357,7 @@ void zr_copy_register(const struct zr_uct_layout *layout)
     struct zr_uct_component *component = &tables.component;
     struct zr_uct_tl        *tl        = &tables.tl;
 
-    layout->fill_copy(&tables);
+    zr_uct_fill_copy(layout, &tables);
     strcpy(component->name, ZR_COPY_COMPONENT);
     component->query_md_resources = (zr_uct_fn_t)query_resources;
     component->md_open            = (zr_uct_fn_t)md_open;

@@ -22,7 +22,7 @@ __attribute__((constructor)) static void load(void)
     if (layout == NULL || zr_component_find(ZR_COMPONENT_NAME) != NULL) {
         return;
     }
-    layout->fill(&zr_uct_tables);
+    zr_uct_fill(layout, &zr_uct_tables);
 
     strcpy(component->name, ZR_COMPONENT_NAME);
     component->query_md_resources = (zr_uct_fn_t)zr_md_query_resources;
@@ -47,9 +47,7 @@ __attribute__((constructor)) static void load(void)
     uct_component_register(component);
     uct_tl_register(component, tl);
     registered = true;
-    if (layout->fill_copy != NULL) {
-        zr_copy_register(layout);
-    }
+    zr_copy_register(layout);
 }
 
 __attribute__((destructor)) static void unload(void)

@@ -56,6 +56,8 @@ struct zr_uct_md {
 #define ZR_UCT_MD_FLAG_INVALIDATE_RMA UCS_BIT(11)
 #define ZR_UCT_MD_FLAG_INVALIDATE_AMO UCS_BIT(12)
 #define ZR_UCT_MD_FLAG_MEMTYPE_COPY   UCS_BIT(13) /* UCX 1.19 and later */
+#define ZR_UCT_MD_FLAGS_INVALIDATE                                                            \
+    (UCT_MD_FLAG_INVALIDATE | ZR_UCT_MD_FLAG_INVALIDATE_RMA | ZR_UCT_MD_FLAG_INVALIDATE_AMO)
 
 /* Filled by the query slot; UCX 1.22 appended one byte that uct_md_base_md_query sets. */
 struct zr_uct_md_attr {
