@@ -40,13 +40,10 @@ expect "UCX_TLS unset" '!ERROR'
 expect "ze_range without ze_copy is named" "add ze_copy" UCX_TLS=ze_range,sm,self
 expect "the same behind an application's prefix" "APP_UCX_TLS lists ze_range" \
     APP_UCX_TLS=ze_range,sm,self
-# Where UCX has no such module, ze_copy is ours.
-if ls /usr/lib*/*/ucx/libuct_ze.so* >/dev/null 2>&1; then
-    expect "UCX's ze module disabled" "module ze is missing or disabled" \
-        UCX_TLS=ze_range,ze_copy,sm,self UCX_MODULES=^ze
-else
-    expect "UCX without a module ze" '!ERROR' UCX_TLS=ze_range,ze_copy,sm,self
-fi
+# Where UCX's module is missing or disabled, ze_copy is ours.
+expect "ze_copy is ours without UCX's module" '!ERROR' UCX_TLS=ze_range,ze_copy,sm,self \
+    UCX_MODULES=^ze
+expect "ze_copy of UCX where it has one" '!ERROR' UCX_TLS=ze_range,ze_copy,sm,self
 expect "UCX's ze module disabled, all" '!ERROR' UCX_MODULES=^ze
 expect "ze_copy's device left out" '!ERROR' UCX_ACC_DEVICES=none
 expect "our device left out" '!ERROR' UCX_SHM_DEVICES=memory
