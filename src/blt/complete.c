@@ -12,6 +12,7 @@
 #define ZR_SLICE_MIN_NS  UINT64_C(20000)
 #define ZR_SLICE_MAX_NS  UINT64_C(5000000)
 #define ZR_LOST_DRAIN_NS UINT64_C(2000000000)
+#define ZR_DRAIN_NS      UINT64_C(10000000000)
 
 static bool zr_slot_is_complete(const struct zr_copyq *q, const struct zr_slot *slot)
 {
@@ -56,22 +57,57 @@ static uint64_t zr_copyq_newest_flying(const struct zr_copyq *q)
     return number;
 }
 
+bool zr_copyq_reserve_lost(struct zr_copyq *q)
+{
+    unsigned        max = ZR_MAX(8u, q->max_lost * 2);
+    struct zr_lost *lost;
+
+    if (q->num_lost < q->max_lost) {
+        return true;
+    }
+    lost = realloc(q->lost, max * sizeof(*lost));
+    if (lost == NULL) {
+        return false;
+    }
+    q->lost     = lost;
+    q->max_lost = max;
+    return true;
+}
+
+/* Where no memory is left for another entry the newest is made longer: more is called lost than
+ * was, never less. */
+static void zr_copyq_record_loss(struct zr_copyq *q, uint64_t first, uint64_t last,
+                                 const char *text)
+{
+    struct zr_lost *lost;
+
+    if (q->num_lost < q->max_lost) {
+        lost        = &q->lost[q->num_lost++];
+        lost->first = first;
+    } else {
+        lost = &q->lost[q->num_lost - 1];
+    }
+    lost->last = last;
+    snprintf(lost->text, sizeof(lost->text), "%s", text);
+    (void)zr_copyq_reserve_lost(q);
+}
+
 void zr_copyq_lose(struct zr_copyq *q, const char *cause)
 {
-    unsigned        total  = atomic_load(&q->lost_total);
-    struct zr_lost *lost   = &q->lost[total % ZR_MAX_LOST];
     struct zr_slot *oldest = q->flying.head, *slot;
-    uint64_t        newest = zr_copyq_newest_flying(q);
+    uint64_t        first  = atomic_load(&q->done) + 1, newest = zr_copyq_newest_flying(q);
+    char            text[sizeof(q->lost->text)];
     bool            idle;
 
     if (oldest != NULL) {
-        lost->first = atomic_load(&q->done) + 1;
-        lost->last  = newest;
-        snprintf(lost->text, sizeof(lost->text),
+        snprintf(text, sizeof(text),
                  "copy of %llu bytes to GPU address 0x%llx (submission %llu) was lost: %.120s",
                  (unsigned long long)oldest->bytes, (unsigned long long)oldest->first_address,
-                 (unsigned long long)lost->first, cause);
-        zr_error("%s", lost->text);
+                 (unsigned long long)first, cause);
+        zr_error("%s", text);
+    }
+    if (newest != 0) {
+        zr_copyq_record_loss(q, first, newest, text);
     }
     /* The kernel ends what is left of a lost context; until then engines may read batches. */
     idle = zr_ctx_wait(q->ctx, ZR_LOST_DRAIN_NS) != ZE_RESULT_NOT_READY;
@@ -115,20 +151,42 @@ ze_result_t zr_copyq_look_for_loss(struct zr_copyq *q)
     return zr_fail(ZE_RESULT_ERROR_DEVICE_LOST, "%s", cause);
 }
 
+bool zr_copyq_drain(struct zr_copyq *q)
+{
+    uint64_t start = zr_time_ns();
+
+    zr_copyq_reap(q);
+    while (q->flying.head != NULL) {
+        if (zr_time_ns() - start >= ZR_DRAIN_NS) {
+            return false;
+        }
+        (void)zr_ctx_wait(q->ctx, ZR_CHECK_NS);
+        (void)zr_copyq_look_for_loss(q); /* a loss is kept by number, and nothing flies then */
+    }
+    return true;
+}
+
 /* Only where a loss happened at all: the numbers up to done that were lost. Takes the lock. */
 static ze_result_t zr_copyq_over(struct zr_copyq *q, uint64_t number)
 {
     ze_result_t result = ZE_RESULT_SUCCESS;
-    unsigned    i;
+    unsigned    low = 0, high, middle;
 
     if (atomic_load_explicit(&q->lost_total, memory_order_acquire) == 0) {
         return ZE_RESULT_SUCCESS;
     }
     pthread_mutex_lock(&q->lock);
-    for (i = 0; i < ZR_MAX_LOST; i++) {
-        if (q->lost[i].last != 0 && number >= q->lost[i].first && number <= q->lost[i].last) {
-            result = zr_fail(ZE_RESULT_ERROR_DEVICE_LOST, "%s", q->lost[i].text);
+    high = q->num_lost;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (q->lost[middle].last < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
+    }
+    if (low < q->num_lost && number >= q->lost[low].first) {
+        result = zr_fail(ZE_RESULT_ERROR_DEVICE_LOST, "%s", q->lost[low].text);
     }
     pthread_mutex_unlock(&q->lock);
     return result;

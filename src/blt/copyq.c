@@ -12,6 +12,24 @@
 
 /* ---- life ---- */
 
+/* The rate of a row is that of the slowest engine it may run on. */
+static bool zr_copyq_read_rates(struct zr_copyq *q)
+{
+    const struct zr_config *config = zr_config();
+    unsigned                row, column, instance;
+
+    for (row = 0; row < q->width; row++) {
+        q->rate[row] = UINT32_MAX;
+        for (column = 0; column < zr_ctx_siblings(q->ctx); column++) {
+            instance     = zr_ctx_engine_at(q->ctx, row, column);
+            q->rate[row] = ZR_MIN(q->rate[row], instance < config->num_rates ?
+                                                    config->engine_rate[instance] :
+                                                    1u);
+        }
+    }
+    return config->num_rates > 0;
+}
+
 ze_result_t zr_copyq_create(struct zr_i915 *dev, unsigned max_width, struct zr_copyq **q_p)
 {
     const struct zr_i915_info *info   = zr_i915_info(dev);
@@ -29,12 +47,18 @@ ze_result_t zr_copyq_create(struct zr_i915 *dev, unsigned max_width, struct zr_c
     q->dev  = dev;
     q->caps = zr_blt_caps(info->gen, info->lmem_size > 0);
     pthread_mutex_init(&q->lock, NULL);
+    if (!zr_copyq_reserve_lost(q)) {
+        result = zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "copy queue: out of memory");
+        goto err_free;
+    }
     result = zr_ctx_create(dev, max_width, &q->ctx);
     if (result != ZE_RESULT_SUCCESS) {
         goto err_free;
     }
-    q->width = zr_ctx_width(q->ctx);
-    result   = zr_bo_create(dev, 4096, ZR_PLACE_SYSTEM, ZR_CACHE_CACHED, &q->page);
+    q->width     = zr_ctx_width(q->ctx);
+    q->has_rates = zr_copyq_read_rates(q);
+    result       = zr_bo_create(dev, ZR_LINES_BYTES + (uint64_t)q->width * ZR_BLT_SCRATCH,
+                                ZR_PLACE_SYSTEM, ZR_CACHE_CACHED, &q->page);
     if (result != ZE_RESULT_SUCCESS) {
         goto err_ctx;
     }
@@ -52,6 +76,7 @@ err_ctx:
     zr_ctx_destroy(q->ctx);
 err_free:
     pthread_mutex_destroy(&q->lock);
+    free(q->lost);
     free(q);
     return result;
 }
@@ -71,6 +96,7 @@ void zr_copyq_destroy(struct zr_copyq *q)
     zr_bo_unmap(q->page, q->lines, q->page->size);
     zr_bo_unref(q->page);
     pthread_mutex_destroy(&q->lock);
+    free(q->lost);
     free(q->stamps);
     free(q);
 }
@@ -228,7 +254,7 @@ static ze_result_t zr_copyq_add_wide(struct zr_copyq *q, const struct zr_walk *s
     ze_result_t     result;
     unsigned        row;
 
-    if (!zr_plan_init(&plan, start, q->width, NULL)) {
+    if (!zr_plan_init(&plan, start, q->width, q->has_rates ? q->rate : NULL)) {
         return zr_copyq_too_short(work != NULL ? "fill" : "copy", start->left);
     }
     result = zr_copyq_slot(q, true, false, &slot);
@@ -292,7 +318,7 @@ ze_result_t zr_copyq_barrier(struct zr_copyq *q)
     }
     result = zr_slot_reserve(q, slot, 0, ZR_BLT_FLUSH_DWORDS);
     if (result == ZE_RESULT_SUCCESS) {
-        zr_blt_flush(&slot->row[0].out);
+        zr_blt_flush(q->caps, &slot->row[0].out);
     }
     return result;
 }
@@ -339,7 +365,7 @@ ze_result_t zr_copyq_write_qword(struct zr_copyq *q, struct zr_bo *bo, uint64_t 
     ze_result_t result = zr_copyq_word(q, bo, offset, 8, ZR_BLT_FLUSH_DWORDS, true, &out);
 
     if (result == ZE_RESULT_SUCCESS) {
-        zr_blt_flush_write(out, bo->gpu_va + offset, value);
+        zr_blt_flush_write(q->caps, out, bo->gpu_va + offset, value);
     }
     return result;
 }
@@ -350,7 +376,7 @@ ze_result_t zr_copyq_write_timestamp(struct zr_copyq *q, struct zr_bo *bo, uint6
     ze_result_t result = zr_copyq_word(q, bo, offset, 8, ZR_BLT_FLUSH_DWORDS, true, &out);
 
     if (result == ZE_RESULT_SUCCESS) {
-        zr_blt_flush_timestamp(out, bo->gpu_va + offset);
+        zr_blt_flush_timestamp(q->caps, out, bo->gpu_va + offset);
     }
     return result;
 }
@@ -379,10 +405,11 @@ static ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
     unsigned      rows = slot->wide ? q->width : 1, i;
     struct zr_bo *batches[ZR_MAX_ENGINES];
     bool          idle, wait_prev;
+    ze_result_t   result;
 
     slot->sequence = ++q->sequence;
     for (i = 0; i < rows; i++) {
-        zr_blt_flush_write(&slot->row[i].out, q->page->gpu_va + i * 64, slot->sequence);
+        zr_blt_flush_write(q->caps, &slot->row[i].out, q->page->gpu_va + i * 64, slot->sequence);
         zr_blt_end(&slot->row[i].out);
         batches[i] = slot->row[i].bo;
     }
@@ -392,7 +419,16 @@ static ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
     if (idle) {
         q->progress_ns = zr_time_ns();
     }
-    return zr_ctx_exec(q->ctx, slot->wide, batches, slot->objects, slot->count, wait_prev);
+    result = zr_ctx_exec(q->ctx, slot->wide, batches, slot->objects, slot->count, wait_prev);
+    if (result == ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY && !idle) {
+        /* What flies holds its objects in place: once it is over they can make room. */
+        zr_warn("%s; waiting for what is in flight", zr_last_error());
+        if (zr_copyq_drain(q)) {
+            q->progress_ns = zr_time_ns();
+            result = zr_ctx_exec(q->ctx, slot->wide, batches, slot->objects, slot->count, false);
+        }
+    }
+    return result;
 }
 
 ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)

@@ -10,7 +10,12 @@
 #define MI_FLUSH_TIMESTAMP   (3u << 14)
 #define MI_SEMAPHORE_WAIT    0x0e000002u /* 4 dwords */
 #define MI_SEMAPHORE_POLL    (1u << 15)
+#define MI_MEM_FENCE_RELEASE 0x04800000u
 #define XY_BLOCK_COPY_BLT    0x50400000u
+#define XY_FAST_COPY_BLT     0x50800008u
+#define XY_FAST_COPY_32BPP   (3u << 24)
+#define XY_FAST_COPY_DST_SYS (1u << 28)
+#define XY_FAST_COPY_SRC_SYS (1u << 29)
 #define XY_FAST_COLOR_BLT    0x51000000u
 #define MEM_COPY             0x56800008u
 #define MEM_SET              0x56c00005u
@@ -18,18 +23,33 @@
 #define XY_SYSTEM_MEMORY     (1u << 31)
 #define XY_SURFACE_2D        (1u << 29)
 
-#define MEM_COPY_DWORDS 10
-#define MEM_SET_DWORDS  7
+#define MEM_COPY_DWORDS  10
+#define MEM_SET_DWORDS   7
+#define FAST_COPY_DWORDS 10
+
+/* Bytes of a long pattern fill that are made step by step; the rest is copied from them. */
+#define ZR_SETTLED 262144
 
 /* Widths of an XY rectangle are 14-bit fields of a 22-dword block copy; NEO keeps the same limits
  * for MEM_COPY, whose fields have 18 bits, and 512 rows where Ponte Vecchio touches system
- * memory. */
+ * memory.
+ *
+ * MOCS: the index that reads and writes memory itself. On parts with a shared cache that is
+ * coherent with the CPU as well: there every GPU access snoops. Meteor Lake has two such entries;
+ * 5, which IGT uses, also looks for lines that other engines left in L3.
+ *
+ * Rocket Lake, Alder Lake and Raptor Lake are Tiger Lake here, Arrow Lake is Meteor Lake. */
 static const struct zr_blt_caps all_caps[] = {
-    {"Gen12", ZR_BLT_GEN12, 0, false, 12, 11, 3, 16384, 16384, 16384},
-    {"DG1", ZR_BLT_GEN12, 1, false, 12, 11, 1, 16384, 16384, 16384},
-    {"DG2", ZR_BLT_GEN125, 1, false, 22, 16, 1, 16384, 16384, 16384},
-    {"Meteor Lake", ZR_BLT_GEN125, 0, false, 22, 16, 5, 16384, 16384, 16384},
-    {"Ponte Vecchio", ZR_BLT_PVC, -1, true, 22, 16, 1, 256 * 1024, 16384, 512},
+    {"Gen12", ZR_BLT_GEN12, 0, false, false, ZR_BLT_DRAIN_NONE, 12, 11, 64, 3, 16384, 16384,
+     16384},
+    {"DG1", ZR_BLT_GEN12, 1, false, false, ZR_BLT_DRAIN_NONE, 12, 11, 64, 1, 16384, 16384,
+     16384},
+    {"DG2", ZR_BLT_GEN125, 1, false, false, ZR_BLT_DRAIN_COLOR, 22, 16, 64, 1, 16384, 16384,
+     16384},
+    {"Meteor Lake", ZR_BLT_GEN125, 0, false, false, ZR_BLT_DRAIN_COLOR, 22, 16, 64, 5, 16384,
+     16384, 16384},
+    {"Ponte Vecchio", ZR_BLT_PVC, -1, true, true, ZR_BLT_DRAIN_SET, 0, 0, 0, 1, 256 * 1024,
+     16384, 512},
 };
 
 const struct zr_blt_caps *zr_blt_caps(enum zr_blt_gen gen, bool discrete)
@@ -135,21 +155,60 @@ static bool zr_emit_block_copy(const struct zr_blt_caps *caps, struct zr_blt_out
     return true;
 }
 
+/* Whole rows of ZR_BLT_FAST_PITCH bytes, 32 bits a pixel; the pitch is not minus one here. */
+static bool zr_emit_fast_copy(struct zr_blt_out *out, struct zr_blt_side dst,
+                              struct zr_blt_side src, uint32_t rows)
+{
+    uint32_t *dw = zr_blt_take(out, FAST_COPY_DWORDS);
+
+    if (dw == NULL) {
+        return false;
+    }
+    dw[0] = XY_FAST_COPY_BLT;
+    dw[1] = ZR_BLT_FAST_PITCH | XY_FAST_COPY_32BPP | (dst.system ? XY_FAST_COPY_DST_SYS : 0) |
+            (src.system ? XY_FAST_COPY_SRC_SYS : 0);
+    dw[2] = 0;
+    dw[3] = rows << 16 | ZR_BLT_FAST_PITCH / 4;
+    zr_blt_put_address(&dw[4], dst.address);
+    dw[6] = 0;
+    dw[7] = ZR_BLT_FAST_PITCH;
+    zr_blt_put_address(&dw[8], src.address);
+    return true;
+}
+
+/* Can the next rows be a fast copy? It has no field for memory attributes and takes what the
+ * kernel set the engine to; its addresses are aligned. */
+static bool zr_blt_is_fast(const struct zr_blt_caps *caps, struct zr_blt_side dst,
+                           struct zr_blt_side src, uint64_t length)
+{
+    return caps->fast_align != 0 && length >= ZR_BLT_FAST_PITCH &&
+           ((dst.address | src.address) & (caps->fast_align - 1u)) == 0;
+}
+
 bool zr_blt_copy(const struct zr_blt_caps *caps, struct zr_blt_out *out, struct zr_blt_side dst,
                  struct zr_blt_side src, uint64_t length)
 {
-    unsigned           start = out->used;
+    struct zr_blt_out  before = *out;
     struct zr_blt_rect rect;
     uint64_t           bytes;
+    bool               done;
 
     for (; length > 0; length -= bytes) {
-        rect = zr_blt_step(caps, length, dst.system || src.system);
-        if (!(caps->mem_copy ? zr_emit_mem_copy(caps, out, dst, src, rect) :
-                               zr_emit_block_copy(caps, out, dst, src, rect))) {
-            out->used = start;
+        if (zr_blt_is_fast(caps, dst, src, length)) {
+            rect.rows  = (uint32_t)ZR_MIN(length / ZR_BLT_FAST_PITCH, (uint64_t)caps->max_rows);
+            rect.width = ZR_BLT_FAST_PITCH;
+            done       = zr_emit_fast_copy(out, dst, src, rect.rows);
+        } else {
+            rect = zr_blt_step(caps, length, dst.system || src.system);
+            done = caps->mem_copy ? zr_emit_mem_copy(caps, out, dst, src, rect) :
+                                    zr_emit_block_copy(caps, out, dst, src, rect);
+        }
+        if (!done) {
+            *out = before;
             return false;
         }
-        bytes = (uint64_t)rect.width * rect.rows;
+        out->dirty = true;
+        bytes      = (uint64_t)rect.width * rect.rows;
         dst.address += bytes;
         src.address += bytes;
     }
@@ -158,8 +217,12 @@ bool zr_blt_copy(const struct zr_blt_caps *caps, struct zr_blt_out *out, struct 
 
 uint64_t zr_blt_copy_dwords(const struct zr_blt_caps *caps, uint64_t length, bool system)
 {
-    return zr_blt_steps(caps, length, system) *
-           (caps->mem_copy ? MEM_COPY_DWORDS : caps->block_dwords);
+    if (caps->mem_copy) {
+        return zr_blt_steps(caps, length, system) * MEM_COPY_DWORDS;
+    }
+    /* All rows fast and a rest that is not, or none fast. */
+    return zr_blt_steps(caps, length, system) * caps->block_dwords +
+           (length / (ZR_BLT_FAST_PITCH * (uint64_t)caps->max_rows) + 1) * FAST_COPY_DWORDS;
 }
 
 /* ---- fills ---- */
@@ -322,65 +385,133 @@ static bool zr_fill_pattern(const struct zr_blt_caps *caps, struct zr_blt_out *o
     return zr_fill_edge(caps, out, dst, length - body, turned + head);
 }
 
+/* Where fills have one byte only: the first period byte by byte, then copies of what is there
+ * already, twice as much each time. A copy may overtake the one before it, hence the flushes. */
+static bool zr_fill_doubling(const struct zr_blt_caps *caps, struct zr_blt_out *out,
+                             struct zr_blt_side dst, uint64_t length, const uint8_t *pattern,
+                             unsigned size, uint64_t phase)
+{
+    uint64_t done = ZR_MIN(length, (uint64_t)size), i, next, step;
+    struct zr_blt_side to = dst;
+    uint8_t            byte;
+
+    for (i = 0; i < done; i = next, to.address = dst.address + i) {
+        byte = pattern[(phase + i) & (size - 1)];
+        for (next = i + 1; next < done && pattern[(phase + next) & (size - 1)] == byte; next++) {
+        }
+        if (!zr_fill_bytes(caps, out, to, next - i, byte)) {
+            return false;
+        }
+    }
+    for (out->dirty = true; done < length; done += step) {
+        if (done <= ZR_SETTLED && !zr_blt_flush(caps, out)) {
+            return false;
+        }
+        step       = ZR_MIN(ZR_MIN(done, (uint64_t)ZR_SETTLED), length - done);
+        to.address = dst.address + done;
+        if (!zr_blt_copy(caps, out, to, dst, step)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool zr_blt_fill(const struct zr_blt_caps *caps, struct zr_blt_out *out, struct zr_blt_side dst,
                  uint64_t length, const uint8_t *pattern, unsigned pattern_size, uint64_t phase)
 {
-    unsigned size  = zr_pattern_period(pattern, pattern_size);
-    unsigned start = out->used;
-    bool     done;
+    unsigned          size   = zr_pattern_period(pattern, pattern_size);
+    struct zr_blt_out before = *out;
+    bool              done;
 
     if (size == 1) {
         done = zr_fill_bytes(caps, out, dst, length, pattern[0]);
+    } else if (caps->mem_copy) {
+        done = zr_fill_doubling(caps, out, dst, length, pattern, size, phase);
     } else {
         done = zr_fill_pattern(caps, out, dst, length, pattern, size, phase);
     }
     if (!done) {
-        out->used = start;
+        *out = before;
+        return false;
     }
-    return done;
+    out->dirty |= length > 0;
+    return true;
 }
 
 uint64_t zr_blt_fill_dwords(const struct zr_blt_caps *caps, uint64_t length, bool system,
                             unsigned pattern_size)
 {
     uint64_t most    = system ? caps->max_rows_system : caps->max_rows;
-    uint64_t columns = pattern_size > 16 ? pattern_size / 16 : 1;
-    uint64_t body    = pattern_size > 16 ?
-                           columns * (length / (pattern_size * most) + 1) :
-                           length / (ZR_BLT_PITCH * most) + 2;
+    uint64_t columns = pattern_size > 16 ? pattern_size / 16 : 1, body;
 
+    if (caps->mem_copy) {
+        /* One byte: as a copy. Else a period, some 18 steps with a flush each, and the rest. */
+        return pattern_size == 1 ?
+                   zr_blt_steps(caps, length, system) * MEM_SET_DWORDS :
+                   pattern_size * MEM_SET_DWORDS + 20 * (ZR_BLT_FLUSH_DWORDS + MEM_COPY_DWORDS) +
+                       (length / ZR_SETTLED + 1) * MEM_COPY_DWORDS +
+                       zr_blt_steps(caps, length, system) * MEM_SET_DWORDS;
+    }
+    body = pattern_size > 16 ? columns * (length / (pattern_size * most) + 1) :
+                               length / (ZR_BLT_PITCH * most) + 2;
     return (body + 15 + pattern_size) * caps->color_dwords;
 }
 
 /* ---- order ---- */
 
-static bool zr_emit_flush(struct zr_blt_out *out, uint32_t flags, uint64_t address, uint64_t value)
+static bool zr_emit_drain(const struct zr_blt_caps *caps, struct zr_blt_out *out)
 {
-    uint32_t *dw = zr_blt_take(out, ZR_BLT_FLUSH_DWORDS);
+    static const uint8_t black[8];
+    struct zr_blt_side   scratch = {out->scratch, true};
 
-    if (dw == NULL) {
+    switch (caps->drain) {
+    case ZR_BLT_DRAIN_COLOR:
+        return zr_emit_fast_color(caps, out, scratch, (struct zr_blt_rect){1, 4, 4096}, black, 8);
+    case ZR_BLT_DRAIN_SET:
+        return zr_emit_mem_set(caps, out, scratch,
+                               (struct zr_blt_rect){ZR_BLT_SCRATCH, 1, ZR_BLT_SCRATCH}, 0);
+    default:
+        return true;
+    }
+}
+
+static bool zr_emit_flush(const struct zr_blt_caps *caps, struct zr_blt_out *out, uint32_t flags,
+                          uint64_t address, uint64_t value)
+{
+    unsigned  start = out->used, fence = out->dirty && caps->mem_fence;
+    uint32_t *dw;
+
+    if ((out->dirty && !zr_emit_drain(caps, out)) ||
+        (dw = zr_blt_take(out, fence + 5)) == NULL) {
+        out->used = start;
         return false;
+    }
+    if (fence) {
+        *dw++ = MI_MEM_FENCE_RELEASE;
     }
     dw[0] = MI_FLUSH_DW | flags;
     zr_blt_put_address(&dw[1], address);
-    dw[3] = (uint32_t)value;
-    dw[4] = (uint32_t)(value >> 32);
+    dw[3]      = (uint32_t)value;
+    dw[4]      = (uint32_t)(value >> 32);
+    out->dirty = false;
     return true;
 }
 
-bool zr_blt_flush(struct zr_blt_out *out)
+bool zr_blt_flush(const struct zr_blt_caps *caps, struct zr_blt_out *out)
 {
-    return zr_emit_flush(out, 0, 0, 0);
+    return zr_emit_flush(caps, out, 0, 0, 0);
 }
 
-bool zr_blt_flush_write(struct zr_blt_out *out, uint64_t address, uint64_t value)
+bool zr_blt_flush_write(const struct zr_blt_caps *caps, struct zr_blt_out *out, uint64_t address,
+                        uint64_t value)
 {
-    return zr_emit_flush(out, MI_FLUSH_WRITE, address, value);
+    return zr_emit_flush(caps, out, MI_FLUSH_WRITE, address, value);
 }
 
-bool zr_blt_flush_timestamp(struct zr_blt_out *out, uint64_t address)
+bool zr_blt_flush_timestamp(const struct zr_blt_caps *caps, struct zr_blt_out *out,
+                            uint64_t address)
 {
-    return zr_emit_flush(out, MI_FLUSH_TIMESTAMP, address, 0);
+    return zr_emit_flush(caps, out, MI_FLUSH_TIMESTAMP, address, 0);
 }
 
 bool zr_blt_wait(struct zr_blt_out *out, uint64_t address, uint32_t value, enum zr_wait_op op)

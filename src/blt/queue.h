@@ -48,15 +48,17 @@ struct zr_lost {
     char     text[256];
 };
 
-#define ZR_MAX_SLOTS 4096
-#define ZR_MAX_LOST  8
+#define ZR_MAX_SLOTS   4096
+#define ZR_LINES_BYTES 4096 /* of a queue's page: a line of 64 bytes per engine row */
 
 struct zr_copyq {
     struct zr_i915           *dev;
     struct zr_ctx            *ctx;
     const struct zr_blt_caps *caps;
     unsigned                  width;
-    struct zr_bo             *page; /* one line of 64 bytes per engine row */
+    bool                      has_rates;
+    uint32_t                  rate[ZR_MAX_ENGINES]; /* relative, by row */
+    struct zr_bo             *page; /* lines, then ZR_BLT_SCRATCH bytes per engine row */
     _Atomic uint64_t         *lines;
 
     atomic_uint_fast64_t done; /* every number up to it is over */
@@ -72,7 +74,8 @@ struct zr_copyq {
     unsigned            num_stamps;
     uint64_t            progress_ns; /* when the oldest slot started to be the oldest */
     uint64_t            check_ns;    /* when the kernel was asked last */
-    struct zr_lost      lost[ZR_MAX_LOST];
+    struct zr_lost     *lost; /* ordered by number; room for one more at any time */
+    unsigned            num_lost, max_lost;
 };
 
 /* ---- slot.c; all with the queue's lock held ---- */
@@ -99,5 +102,9 @@ void zr_copyq_reap(struct zr_copyq *q);
 ze_result_t zr_copyq_look_for_loss(struct zr_copyq *q);
 /* Everything in flight is lost: its numbers report that from now on, the context is replaced. */
 void zr_copyq_lose(struct zr_copyq *q, const char *cause);
+/** Wait until nothing is in flight. @return false: something still is after 10 s */
+bool zr_copyq_drain(struct zr_copyq *q);
+/* Room for one more loss. @return false: no memory */
+bool zr_copyq_reserve_lost(struct zr_copyq *q);
 
 #endif

@@ -127,8 +127,9 @@ ze_result_t zr_slot_open(struct zr_copyq *q, bool wide, struct zr_slot **slot_p)
     slot->bytes         = 0;
     slot->first_address = 0;
     for (i = 0; i < rows; i++) {
-        slot->row[i].out.used = 0;
-        slot->row[i].load     = 0;
+        slot->row[i].out.used  = 0;
+        slot->row[i].out.dirty = false;
+        slot->row[i].load      = 0;
     }
     for (i = 0; i < rows && result == ZE_RESULT_SUCCESS; i++) {
         result = zr_slot_reserve(q, slot, i, 0);
@@ -177,9 +178,10 @@ ze_result_t zr_slot_reserve(struct zr_copyq *q, struct zr_slot *slot, unsigned r
         zr_bo_unmap(row->bo, row->out.dw, row->bo->size);
         zr_bo_unref(row->bo);
     }
-    row->bo       = bo;
-    row->out.dw   = map;
-    row->out.size = (unsigned)ZR_MIN(bo->size / 4, (uint64_t)UINT32_MAX);
+    row->bo          = bo;
+    row->out.dw      = map;
+    row->out.size    = (unsigned)ZR_MIN(bo->size / 4, (uint64_t)UINT32_MAX);
+    row->out.scratch = q->page->gpu_va + ZR_LINES_BYTES + (uint64_t)row_index * ZR_BLT_SCRATCH;
     return ZE_RESULT_SUCCESS;
 }
 

@@ -10,7 +10,10 @@ struct zr_ctx {
     atomic_uint     id;        /* of the kernel context; changes in zr_ctx_reset */
     atomic_bool     submitted; /* the syncobj carries a fence of this kernel context */
     uint32_t        syncobj;   /* signalled by the newest submission */
-    unsigned        first, width; /* engines info.engine[first..first+width) */
+    unsigned        width;    /* rows of the parallel slot, 1: there is none */
+    unsigned        siblings; /* places where the kernel may put the set */
+    uint8_t         engine[ZR_MAX_ENGINES]; /* row * siblings + place: index in info.engine */
+    bool            balanced; /* the slot of one engine is any of them */
 
     struct drm_i915_gem_exec_object2 *list; /* of the last submission, reused */
     unsigned                          list_size;

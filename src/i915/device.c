@@ -131,6 +131,30 @@ static ze_result_t zr_i915_read_model(struct zr_i915 *dev)
     return ZE_RESULT_SUCCESS;
 }
 
+static int zr_engine_compare_instance(const void *a, const void *b)
+{
+    const struct zr_engine *x = a, *y = b;
+
+    return (int)x->instance - (int)y->instance;
+}
+
+/* Out-of-tree kernels list the engines of all tiles, one tile after the other, each with logical
+ * instances of its own. Only the first tile's are next to the memory that is used, and a set of
+ * several tiles' engines is none. */
+static unsigned zr_engines_of_first_tile(const struct zr_engine *engine, unsigned count)
+{
+    unsigned i, k;
+
+    for (i = 1; i < count; i++) {
+        for (k = 0; k < i; k++) {
+            if (engine[k].logical_instance == engine[i].logical_instance) {
+                return i;
+            }
+        }
+    }
+    return count;
+}
+
 static int zr_engine_compare(const void *a, const void *b)
 {
     const struct zr_engine *x = a, *y = b;
@@ -143,8 +167,8 @@ static ze_result_t zr_i915_read_engines(struct zr_i915 *dev)
     struct zr_i915_info                *info = &dev->info;
     struct drm_i915_query_engine_info  *reply;
     const struct drm_i915_engine_info  *engine;
-    struct zr_engine                   *mine;
-    unsigned                            i;
+    struct zr_engine                   *mine, all[4 * ZR_MAX_ENGINES];
+    unsigned                            i, count = 0;
     int                                 ret;
 
     ret = zr_i915_query(dev, DRM_I915_QUERY_ENGINE_INFO, 0, (void **)&reply);
@@ -152,22 +176,29 @@ static ze_result_t zr_i915_read_engines(struct zr_i915 *dev)
         return zr_fail(zr_result_from_errno(ret), "%s: query of the engines: %s",
                        info->node.path, strerror(-ret));
     }
-    for (i = 0; i < reply->num_engines && info->num_engines < ZR_MAX_ENGINES; i++) {
+    for (i = 0; i < reply->num_engines && count < ZR_ARRAY_SIZE(all); i++) {
         engine = &reply->engines[i];
         if (engine->engine.engine_class != I915_ENGINE_CLASS_COPY) {
             continue;
         }
-        mine           = &info->engine[info->num_engines++];
-        mine->instance = engine->engine.engine_instance;
+        mine                   = &all[count++];
+        mine->instance         = engine->engine.engine_instance;
         mine->logical_instance = (engine->flags & I915_ENGINE_INFO_HAS_LOGICAL_INSTANCE) ?
                                      engine->logical_instance :
                                      mine->instance;
     }
     free(reply);
-    if (info->num_engines == 0) {
+    if (count == 0) {
         return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, "%s has no copy engine",
                        info->node.path);
     }
+    qsort(all, count, sizeof(all[0]), zr_engine_compare_instance);
+    info->num_engines = ZR_MIN(zr_engines_of_first_tile(all, count), (unsigned)ZR_MAX_ENGINES);
+    if (info->num_engines < count) {
+        zr_info("%s: %u copy engines, %u of them belong to other tiles and are not used",
+                info->node.path, count, count - info->num_engines);
+    }
+    memcpy(info->engine, all, info->num_engines * sizeof(all[0]));
     qsort(info->engine, info->num_engines, sizeof(info->engine[0]), zr_engine_compare);
     return ZE_RESULT_SUCCESS;
 }

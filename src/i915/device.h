@@ -10,6 +10,9 @@
 #include <i915_drm.h>
 #include <pthread.h>
 
+/* Does the kernel choose the engine of a slot of one? */
+enum zr_balance { ZR_BALANCE_UNKNOWN, ZR_BALANCE_YES, ZR_BALANCE_NO };
+
 struct zr_i915 {
     const struct zr_kif *kif;
     struct zr_kfile     *file;
@@ -17,7 +20,8 @@ struct zr_i915 {
     uint32_t             vm_id;
     bool                 userptr_probe;
     bool                 small_bar; /* part of the device memory is out of the CPU's reach */
-    atomic_uint          said_width; /* bit n: the refusal of n engines has been said */
+    _Atomic uint64_t     said_refused; /* bits of zr_ctx_say_refused */
+    atomic_int           balance;      /* enum zr_balance */
     unsigned             opens;      /* guarded by the registry lock of device.c */
     struct zr_i915      *next;       /* ditto */
 

@@ -104,16 +104,22 @@ void zr_bo_unref(struct zr_bo *bo);
 
 /* ---- contexts and submission ---- */
 
-/* A kernel context: slot 0 is the parallel slot of width() engines, slot 1 a single engine. With
- * width 1 there is only slot 0. Not thread safe: its queue's lock guards it; zr_ctx_wait and
+/* A kernel context: slot 0 is the parallel slot of width() engines, slot 1 one engine, which the
+ * kernel chooses where it can. With width 1 there is only slot 0. Not thread safe: its queue's lock guards it; zr_ctx_wait and
  * zr_ctx_check alone may run beside any call but zr_ctx_destroy. */
 struct zr_ctx;
 
 /** Create a context with the widest parallel slot that the kernel accepts, at most
- * @a max_width (0: no limit) engines; each narrowing is said once with the reason. */
+ * @a max_width (0: no limit) engines, in as many places as there are; each thing refused is said
+ * once with the reason (spec/i915-parallel-submit.txt).
+ * @return SUCCESS; DEVICE_LOST, OUT_OF_*: what the kernel says of a single engine */
 ze_result_t zr_ctx_create(struct zr_i915 *dev, unsigned max_width, struct zr_ctx **ctx_p);
 void zr_ctx_destroy(struct zr_ctx *ctx);
 unsigned zr_ctx_width(const struct zr_ctx *ctx);
+/* Places for a set; the kernel chooses one for each. */
+unsigned zr_ctx_siblings(const struct zr_ctx *ctx);
+/* uAPI instance of the copy engine of a row in a place. */
+unsigned zr_ctx_engine_at(const struct zr_ctx *ctx, unsigned row, unsigned place);
 
 struct zr_exec_object {
     struct zr_bo *bo;
@@ -134,7 +140,7 @@ ze_result_t zr_ctx_exec(struct zr_ctx *ctx, bool wide, struct zr_bo *const *batc
  * @return SUCCESS or NOT_READY; DEVICE_LOST. */
 ze_result_t zr_ctx_wait(struct zr_ctx *ctx, uint64_t timeout_ns);
 /** Ask the kernel for reset statistics. @return SUCCESS, or DEVICE_LOST when a batch of this
- * context was lost in a reset (guilty or innocent) or the context is banned. */
+ * context hung: the context is banned. */
 ze_result_t zr_ctx_check(struct zr_ctx *ctx);
 /** Put a fresh kernel context of the same width in the place of one that was lost; what it had
  * queued is dropped. @return SUCCESS; DEVICE_LOST when the kernel gives no context any more. */

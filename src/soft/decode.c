@@ -350,18 +350,29 @@ static const struct zr_soft_command mi_commands[] = {
 
 /* ---- fetch and check ---- */
 
+/* Ponte Vecchio's link copy engines, all but the first, have MEM_COPY and MEM_SET alone. */
+static bool zr_soft_engine_has(const struct zr_soft_batch *batch,
+                               const struct zr_soft_command *command)
+{
+    const struct zr_soft_engine_id *id  = &batch->engine->id;
+    enum zr_soft_gen                gen = batch->req->ctx->dev->profile.gen;
+    bool link = gen == ZR_SOFT_PVC && id->class == I915_ENGINE_CLASS_COPY && id->instance > 0;
+
+    return (command->gens & ZR_SOFT_GENS(gen)) != 0 && (command->classes & 1u << id->class) != 0 &&
+           !(link && strncmp(command->name, "XY_", 3) == 0);
+}
+
 static const struct zr_soft_command *zr_soft_find(const struct zr_soft_command *commands,
                                                   unsigned count, const struct zr_soft_batch *batch,
                                                   uint32_t dw0,
                                                   const struct zr_soft_command **near_p)
 {
-    unsigned gens    = ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen), i;
-    unsigned classes = 1u << batch->engine->id.class;
-    uint32_t opcode  = (dw0 >> 29) == 2 ? ZR_SOFT_2D_OPCODE : ZR_SOFT_MI_OPCODE;
+    unsigned gens   = ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen), i;
+    uint32_t opcode = (dw0 >> 29) == 2 ? ZR_SOFT_2D_OPCODE : ZR_SOFT_MI_OPCODE;
 
     for (i = 0; i < count; i++) {
-        if ((commands[i].gens & gens) && (commands[i].classes & classes) &&
-            (dw0 & commands[i].mask) == commands[i].value) {
+        if ((dw0 & commands[i].mask) == commands[i].value &&
+            zr_soft_engine_has(batch, &commands[i])) {
             return &commands[i];
         }
         if (((dw0 ^ commands[i].value) & opcode) == 0 &&
@@ -378,8 +389,7 @@ static enum zr_soft_step zr_soft_unknown(struct zr_soft_batch *batch, uint32_t d
     if (near == NULL) {
         return zr_soft_hang(batch, "unknown command 0x%08x", dw0);
     }
-    if (!(near->gens & ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen)) ||
-        !(near->classes & (1u << batch->engine->id.class))) {
+    if (!zr_soft_engine_has(batch, near)) {
         return zr_soft_hang(batch, "%s (0x%08x): this engine does not have it", near->name, dw0);
     }
     return zr_soft_hang(batch, "%s: length or form of 0x%08x is not valid", near->name, dw0);

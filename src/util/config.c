@@ -21,6 +21,7 @@ enum zr_var_kind {
     ZR_VAR_U64,
     ZR_VAR_STRING,
     ZR_VAR_DEVICES, /* bits of a uint64_t */
+    ZR_VAR_RATES,   /* num_rates and engine_rate */
 };
 
 struct zr_var {
@@ -54,6 +55,8 @@ static const struct zr_var vars[] = {
     {"ZERANGE_ENGINES", ZR_VAR_UINT, FIELD(engines), NULL, 16, "0 to 16 (0: all)"},
     {"ZERANGE_SPLIT_THRESHOLD", ZR_VAR_U64, FIELD(split_threshold), NULL, UINT64_C(1) << 40,
      "0 to 1T (bytes; suffix K, M, G)"},
+    {"ZERANGE_ENGINE_RATES", ZR_VAR_RATES, FIELD(num_rates), NULL, 1000000,
+     "1 to 16 numbers from 1 to 1000000 separated by commas"},
     {"ZERANGE_COMPAT", ZR_VAR_CHOICE, FIELD(compat), compat_choices, 0, "spec, intel"},
     {"ZERANGE_QUIRKS", ZR_VAR_CHOICE, FIELD(quirks), quirks_choices, 0, "none, intel"},
     {"ZE_AFFINITY_MASK", ZR_VAR_DEVICES, FIELD(affinity_mask), NULL, 63,
@@ -137,6 +140,35 @@ static bool zr_parse_devices(const char *text, uint64_t max, uint64_t *mask_p)
     }
 }
 
+/* "3,1,1": at most as many as there are engines in a device. */
+static bool zr_parse_rates(const char *text, uint64_t max, unsigned *count_p)
+{
+    uint32_t *rate = (uint32_t *)((char *)count_p + FIELD(engine_rate[0]) - FIELD(num_rates));
+    unsigned  count;
+    char     *end;
+
+    for (count = 0;; text = end + 1) {
+        uint64_t value;
+
+        if (*text < '0' || *text > '9' || count == ZR_ARRAY_SIZE(config.engine_rate)) {
+            return false;
+        }
+        errno = 0;
+        value = strtoull(text, &end, 10);
+        if (errno != 0 || value == 0 || value > max) {
+            return false;
+        }
+        rate[count++] = (uint32_t)value;
+        if (*end == '\0') {
+            *count_p = count;
+            return true;
+        }
+        if (*end != ',') {
+            return false;
+        }
+    }
+}
+
 static bool zr_var_parse(const struct zr_var *var, const char *text, void *field)
 {
     uint64_t number;
@@ -173,6 +205,8 @@ static bool zr_var_parse(const struct zr_var *var, const char *text, void *field
         return true;
     case ZR_VAR_DEVICES:
         return zr_parse_devices(text, var->max, field);
+    case ZR_VAR_RATES:
+        return zr_parse_rates(text, var->max, field);
     }
     return false;
 }

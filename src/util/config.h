@@ -28,6 +28,8 @@ struct zr_config {
                                               0: all */
     uint64_t            split_threshold;   /* ZERANGE_SPLIT_THRESHOLD=BYTES (K, M, G suffix): a
                                               shorter copy uses one engine */
+    unsigned            num_rates;         /* ZERANGE_ENGINE_RATES=RATE[,RATE...]: relative speed */
+    uint32_t            engine_rate[16];   /* of copy engine 0, 1, ... of a device (all alike) */
     enum zr_compat      compat;            /* ZERANGE_COMPAT=spec|intel (spec) */
     enum zr_quirks      quirks;            /* ZERANGE_QUIRKS=none|intel (none) */
     uint64_t            affinity_mask;     /* ZE_AFFINITY_MASK=DEVICE[.0][,DEVICE[.0]...]: bit i:

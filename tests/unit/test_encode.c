@@ -67,7 +67,7 @@ static unsigned run(const struct zr_blt_out *out)
 
     while (at < out->used) {
         dw     = out->dw + at;
-        length = (dw[0] & 0xff) + 2;
+        length = dw[0] == 0x04800000 ? 1 : (dw[0] & 0xff) + 2;
         switch (dw[0] & 0xffc00000) {
         case 0x56800000: /* MEM_COPY */
             CHECK((dw[1] & ~0x3ffffu) == 0 && (dw[2] & ~0x3ffffu) == 0, "reserved bits");
@@ -92,6 +92,17 @@ static unsigned run(const struct zr_blt_out *out)
         case 0x51000000: /* XY_FAST_COLOR_BLT */
             run_color(dw);
             break;
+        case 0x50800000: /* XY_FAST_COPY_BLT */
+            CHECK((dw[1] & 0x0fffffff) == (4096 | 3 << 24) && dw[7] == 4096, "pitch, depth");
+            CHECK(dw[2] == 0 && dw[6] == 0 && (dw[3] & 0xffff) == 1024 && dw[3] >> 16 < 32768,
+                  "rectangle");
+            CHECK(((dw[4] | dw[8]) & 63) == 0, "base not on a cache line");
+            copy_rows(address_of(&dw[8]), address_of(&dw[4]), 4096, dw[3] >> 16, 4096);
+            break;
+        case 0x04800000: /* MI_MEM_FENCE */
+        case 0x13000000: /* MI_FLUSH_DW */
+            CHECK(length == 1 || (dw[0] == 0x13000003 && dw[1] == 0), "flush");
+            break;
         default:
             CHECK(false, "unknown 0x%08x at %u", dw[0], at);
             return 0;
@@ -107,13 +118,18 @@ static unsigned run(const struct zr_blt_out *out)
 #define ARENA (5u << 20)
 #define LIMIT (1u << 16)
 
-static uint8_t  *source, *arena, *expected;
+static uint8_t  *source, *arena, *expected, *scratch;
 static uint32_t *buffer;
+
+static struct zr_blt_out new_out(unsigned size)
+{
+    return (struct zr_blt_out){.dw = buffer, .size = size, .scratch = (uintptr_t)scratch};
+}
 
 static void try_copy(const struct zr_blt_caps *caps, uint64_t length, unsigned dst_at,
                      unsigned src_at, bool system)
 {
-    struct zr_blt_out  out = {buffer, 0, LIMIT};
+    struct zr_blt_out  out = new_out(LIMIT);
     struct zr_blt_side dst = {(uintptr_t)arena + 64 + dst_at, system};
     struct zr_blt_side src = {(uintptr_t)source + src_at, false};
 
@@ -132,7 +148,7 @@ static void try_copy(const struct zr_blt_caps *caps, uint64_t length, unsigned d
 static void try_fill(const struct zr_blt_caps *caps, uint64_t length, unsigned at, unsigned size,
                      unsigned phase, bool flat)
 {
-    struct zr_blt_out  out = {buffer, 0, LIMIT};
+    struct zr_blt_out  out = new_out(LIMIT);
     struct zr_blt_side dst = {(uintptr_t)arena + 64 + at, true};
     uint8_t            pattern[ZR_BLT_MAX_PATTERN];
     uint64_t           i;
@@ -176,7 +192,7 @@ static void test_bytes(const struct zr_blt_caps *caps)
 /* Longer than memory here: only the commands are looked at. */
 static void test_long(const struct zr_blt_caps *caps)
 {
-    struct zr_blt_out  out  = {buffer, 0, LIMIT};
+    struct zr_blt_out  out  = new_out(LIMIT);
     struct zr_blt_side dst  = {UINT64_C(0xffff800000000001), true};
     struct zr_blt_side src  = {UINT64_C(0x100000003), false};
     uint64_t           length = (UINT64_C(5) << 30) + 12345;
@@ -206,6 +222,11 @@ static void test_dwords(void)
           299 | 1 << 22, 3, 1, 0, 0, 0, 0, 0, 0x20000000 | 299 << 14, 0, 0,
           0x20000000 | 299 << 14, 0, 0},
          22},
+        {ZR_BLT_GEN125, false,
+         {0x50400014, 299 | 5 << 22, 0, 1 << 16 | 300, 1, 0xffff8000, 0x80000000, 0,
+          299 | 5 << 22, 3, 1, 0, 0, 0, 0, 0, 0x20000000 | 299 << 14, 0, 0,
+          0x20000000 | 299 << 14, 0, 0},
+         22},
         {ZR_BLT_PVC, true,
          {0x56800008, 299, 0, 299, 299, 3, 1, 1, 0xffff8000, 1 << 1 | 1 << 26},
          10},
@@ -216,7 +237,7 @@ static void test_dwords(void)
 
     for (i = 0; i < ZR_ARRAY_SIZE(cases); i++) {
         const struct zr_blt_caps *caps = zr_blt_caps(cases[i].gen, cases[i].discrete);
-        struct zr_blt_out         out  = {buffer, 0, LIMIT};
+        struct zr_blt_out         out  = new_out(LIMIT);
 
         CHECK(zr_blt_copy(caps, &out, dst, src, 300), "%s", caps->name);
         CHECK(out.used == cases[i].count, "%s: %u dwords", caps->name, out.used);
@@ -224,6 +245,39 @@ static void test_dwords(void)
             CHECK(buffer[k] == cases[i].dw[k], "%s dw%u: 0x%08x instead of 0x%08x", caps->name, k,
                   buffer[k], cases[i].dw[k]);
         }
+    }
+}
+
+/* The form in which the kernel itself copies (gt/intel_migrate.c), with the memory types. */
+static void test_fast_copy(void)
+{
+    static const uint32_t expect[] = {0x50800008, 4096 | 3 << 24 | 1 << 28, 0, 3 << 16 | 1024,
+                                      0x40, 0xffff8000, 0, 4096, 0x80, 1};
+    const struct zr_blt_caps *caps = zr_blt_caps(ZR_BLT_GEN125, true);
+    struct zr_blt_side        dst  = {UINT64_C(0xffff800000000040), true};
+    struct zr_blt_side        src  = {UINT64_C(0x100000080), false};
+    struct zr_blt_out         out  = new_out(LIMIT);
+    unsigned                  k;
+
+    CHECK(zr_blt_copy(caps, &out, dst, src, 3 * 4096 + 5) && out.used == 10 + 22, "%u", out.used);
+    for (k = 0; k < ZR_ARRAY_SIZE(expect); k++) {
+        CHECK(buffer[k] == expect[k], "dw%u: 0x%08x instead of 0x%08x", k, buffer[k], expect[k]);
+    }
+    CHECK(buffer[10] == 0x50400014 && buffer[14] == 0x40 + 3 * 4096, "rest");
+    out = new_out(LIMIT);
+    dst.address += 32;
+    CHECK(zr_blt_copy(caps, &out, dst, src, 3 * 4096) && buffer[0] == 0x50400014, "unaligned");
+}
+
+static void check_dwords(const char *what, const struct zr_blt_out *out, const uint32_t *expect,
+                         unsigned count)
+{
+    unsigned k;
+
+    CHECK(out->used == count, "%s: %u dwords", what, out->used);
+    for (k = 0; k < count && k < out->used; k++) {
+        CHECK(buffer[k] == expect[k], "%s dw%u: 0x%08x instead of 0x%08x", what, k, buffer[k],
+              expect[k]);
     }
 }
 
@@ -238,23 +292,67 @@ static void test_order_commands(void)
         0x0e009002, 7, 0x2000, 1,                                   /* >= */
         0x05000000,                                                 /* end, 28 dwords */
     };
-    struct zr_blt_out out = {buffer, 0, LIMIT};
-    unsigned          k;
+    unsigned i;
 
-    zr_blt_flush(&out);
-    zr_blt_flush_write(&out, UINT64_C(0xffff800000001000), UINT64_C(0x123456789abcdef0));
-    zr_blt_flush_timestamp(&out, 0x1008);
-    zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_EQUAL);
-    zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_NOT_EQUAL);
-    zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_GREATER_EQUAL);
-    zr_blt_end(&out);
-    CHECK(out.used == ZR_ARRAY_SIZE(expect) && out.used % 2 == 0, "%u dwords", out.used);
-    for (k = 0; k < ZR_ARRAY_SIZE(expect); k++) {
-        CHECK(buffer[k] == expect[k], "dw%u: 0x%08x instead of 0x%08x", k, buffer[k], expect[k]);
+    for (i = 0; i < ZR_ARRAY_SIZE(devices); i++) {
+        const struct zr_blt_caps *caps = zr_blt_caps(devices[i].gen, devices[i].discrete);
+        struct zr_blt_out         out  = new_out(LIMIT);
+
+        zr_blt_flush(caps, &out);
+        zr_blt_flush_write(caps, &out, UINT64_C(0xffff800000001000),
+                           UINT64_C(0x123456789abcdef0));
+        zr_blt_flush_timestamp(caps, &out, 0x1008);
+        zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_EQUAL);
+        zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_NOT_EQUAL);
+        zr_blt_wait(&out, UINT64_C(0x100002000), 7, ZR_WAIT_GREATER_EQUAL);
+        zr_blt_end(&out);
+        CHECK(out.used % 2 == 0, "%u dwords", out.used);
+        check_dwords(caps->name, &out, expect, ZR_ARRAY_SIZE(expect));
+        out.used = 0;
+        zr_blt_end(&out);
+        CHECK(out.used == 2 && buffer[0] == 0x05000000 && buffer[1] == 0, "padding");
     }
-    out.used = 0;
-    zr_blt_end(&out);
-    CHECK(out.used == 2 && buffer[0] == 0x05000000 && buffer[1] == 0, "padding");
+}
+
+/* A marker after copies: they are drained first, once, where the generation needs it. */
+static void test_drain(void)
+{
+    static const struct {
+        enum zr_blt_gen gen;
+        bool            discrete;
+        unsigned        count;
+        uint32_t        dw[22];
+    } cases[] = {
+        {ZR_BLT_GEN12, false, 5, {0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_GEN12, true, 5, {0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_GEN125, true, 21,
+         {0x5118000e, 4095 | 1 << 22, 0, 4 << 16 | 1, 0x7000, 0xffff8000, 1u << 31, 0, 0, 0, 0, 0,
+          0, 0x20000003, 0, 0, 0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_GEN125, false, 21,
+         {0x5118000e, 4095 | 5 << 22, 0, 4 << 16 | 1, 0x7000, 0xffff8000, 1u << 31, 0, 0, 0, 0, 0,
+          0, 0x20000003, 0, 0, 0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_PVC, true, 13,
+         {0x56c00005, 32767, 0, 32767, 0x7000, 0xffff8000, 1 << 1, 0x04800000, 0x13004003, 0x1000,
+          1, 9, 0}},
+    };
+    struct zr_blt_side side = {0x10000, true};
+    unsigned           i, copies;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(cases); i++) {
+        const struct zr_blt_caps *caps = zr_blt_caps(cases[i].gen, cases[i].discrete);
+        struct zr_blt_out         out  = new_out(LIMIT);
+
+        out.scratch = UINT64_C(0xffff800000007000);
+        CHECK(zr_blt_copy(caps, &out, side, side, 100) && out.dirty, "%s", caps->name);
+        copies = out.used;
+        out    = (struct zr_blt_out){buffer, 0, LIMIT, out.scratch, out.dirty};
+        CHECK(zr_blt_flush_write(caps, &out, UINT64_C(0x100001000), 9), "%s", caps->name);
+        check_dwords(caps->name, &out, cases[i].dw, cases[i].count);
+        CHECK(out.used <= ZR_BLT_FLUSH_DWORDS && !out.dirty && copies > 0, "%s", caps->name);
+        out.used = 0;
+        CHECK(zr_blt_flush(caps, &out) && out.used == 5, "%s: drained twice", caps->name);
+        CHECK(zr_blt_fill(caps, &out, side, 9, (const uint8_t *)"a", 1, 0) && out.dirty, "fill");
+    }
 }
 
 /* A buffer too small is refused and left as it was. */
@@ -265,14 +363,14 @@ static void test_no_room(const struct zr_blt_caps *caps)
     unsigned           size;
 
     for (size = 0; size < 9; size++) {
-        out = (struct zr_blt_out){buffer, 0, size};
+        out = new_out(size);
         CHECK(!zr_blt_copy(caps, &out, side, side, 100) && out.used == 0, "%s", caps->name);
     }
-    out = (struct zr_blt_out){buffer, 0, 40};
+    out = new_out(40);
     CHECK(!zr_blt_fill(caps, &out, side, 1 << 20, (const uint8_t *)"abcd", 4, 0) ||
               out.used <= 40, "%s", caps->name);
-    out = (struct zr_blt_out){buffer, 0, 4};
-    CHECK(!zr_blt_flush(&out) && out.used == 0, "flush");
+    out = new_out(4);
+    CHECK(!zr_blt_flush(caps, &out) && out.used == 0, "flush");
 }
 
 int main(void)
@@ -282,12 +380,15 @@ int main(void)
     source   = malloc(ARENA);
     arena    = aligned_alloc(4096, ARENA);
     expected = malloc(ARENA);
+    scratch  = aligned_alloc(4096, ZR_BLT_SCRATCH);
     buffer   = malloc(LIMIT * sizeof(*buffer));
     for (i = 0; i < ARENA; i++) {
         source[i] = (uint8_t)(i * 2654435761u >> 13);
     }
     test_dwords();
+    test_fast_copy();
     test_order_commands();
+    test_drain();
     for (i = 0; i < ZR_ARRAY_SIZE(devices); i++) {
         const struct zr_blt_caps *caps = zr_blt_caps(devices[i].gen, devices[i].discrete);
 
@@ -298,6 +399,7 @@ int main(void)
     free(source);
     free(arena);
     free(expected);
+    free(scratch);
     free(buffer);
     printf("%zu devices, %u wrong\n", ZR_ARRAY_SIZE(devices), bad);
     return bad != 0;

@@ -32,7 +32,12 @@ static unsigned bad;
 /* ---- a kernel that refuses ---- */
 
 static struct {
-    unsigned     max_width;    /* wider parallel slots: -EINVAL; 0: all */
+    unsigned     max_width;    /* wider parallel slots are refused; 0: all are accepted */
+    bool         no_balance, one_place; /* so are balanced slots, and sets with several places */
+    int          refusal;
+    unsigned     contexts, width, siblings; /* how many were asked for; of the newest */
+    bool         balanced;
+    struct i915_engine_class_instance engines[16];
     int          exec_error;   /* of the next execbuf */
     int          param, value; /* GETPARAM of param answers value, where param != 0 */
     int          drop_writes;  /* the next batches end without running */
@@ -41,10 +46,12 @@ static struct {
     atomic_ulong ioctls, execs;
 } kernel;
 
-static unsigned create_width(const struct drm_i915_gem_context_create_ext *create)
+/* The extension of that name in a context's engine map, NULL: none. */
+static const void *create_extension(const struct drm_i915_gem_context_create_ext *create,
+                                    uint32_t name)
 {
     const struct drm_i915_gem_context_create_ext_setparam *set;
-    const struct i915_context_param_engines               *engines;
+    const struct i915_user_extension                      *ext;
     uint64_t                                               next = create->extensions;
 
     for (; next != 0; next = set->base.next_extension) {
@@ -52,13 +59,36 @@ static unsigned create_width(const struct drm_i915_gem_context_create_ext *creat
         if (set->param.param != I915_CONTEXT_PARAM_ENGINES) {
             continue;
         }
-        engines = (const void *)(uintptr_t)set->param.value;
-        if (engines->extensions != 0) {
-            return ((const struct i915_context_engines_parallel_submit *)(uintptr_t)
-                        engines->extensions)->width;
+        ext = (const void *)(uintptr_t)((const struct i915_context_param_engines *)(uintptr_t)
+                                            set->param.value)->extensions;
+        while (ext != NULL && ext->name != name) {
+            ext = (const void *)(uintptr_t)ext->next_extension;
         }
+        return ext;
     }
-    return 1;
+    return NULL;
+}
+
+/* What the kernel of this test refuses. */
+static int refuse_context(const struct drm_i915_gem_context_create_ext *create)
+{
+    const struct i915_context_engines_parallel_submit *parallel =
+        create_extension(create, I915_CONTEXT_ENGINES_EXT_PARALLEL_SUBMIT);
+
+    kernel.contexts++;
+    kernel.width    = parallel != NULL ? parallel->width : 1;
+    kernel.siblings = parallel != NULL ? parallel->num_siblings : 1;
+    kernel.balanced = create_extension(create, I915_CONTEXT_ENGINES_EXT_LOAD_BALANCE) != NULL;
+    if (parallel != NULL) {
+        memcpy(kernel.engines, parallel->engines,
+               sizeof(kernel.engines[0]) * ZR_MIN(parallel->width * parallel->num_siblings, 16));
+    }
+    if ((kernel.no_balance && kernel.balanced) ||
+        (kernel.max_width != 0 && kernel.width > kernel.max_width) ||
+        (kernel.one_place && kernel.siblings > 1)) {
+        return kernel.refusal;
+    }
+    return 0;
 }
 
 /* Let the batch end at its first dword: the kernel calls it complete, nothing has run. */
@@ -85,8 +115,9 @@ static int refuse(struct zr_kfile *file, unsigned long request, void *arg)
     atomic_fetch_add(&kernel.ioctls, 1);
     switch (request) {
     case DRM_IOCTL_I915_GEM_CONTEXT_CREATE_EXT:
-        if (kernel.max_width != 0 && create_width(arg) > kernel.max_width) {
-            return -EINVAL;
+        error = refuse_context(arg);
+        if (error != 0) {
+            return error;
         }
         break;
     case DRM_IOCTL_I915_GEM_EXECBUFFER2:
@@ -165,18 +196,56 @@ static void test_width(void)
 {
     static const struct {
         unsigned kernel_max, wanted, got;
-    } cases[] = {{0, 0, 9}, {0, 4, 4}, {0, 1, 1}, {5, 0, 5}, {2, 4, 2}, {1, 0, 1}, {1, 1, 1}};
-    struct zr_copyq *q = NULL;
-    unsigned         i;
+        bool     no_balance, one_place;
+        int      refusal;
+        unsigned siblings; /* of the slot that was accepted */
+    } cases[] = {
+        {0, 0, 9, false, false, -EINVAL, 1}, {0, 4, 4, false, false, -EINVAL, 2},
+        {0, 1, 1, false, false, -EINVAL, 1}, {5, 0, 5, false, false, -EINVAL, 1},
+        {2, 4, 2, false, false, -ENODEV, 4}, {1, 0, 1, false, false, -EINVAL, 1},
+        {1, 1, 1, false, false, -EEXIST, 1}, {0, 4, 4, false, true, -EINVAL, 1},
+        {3, 0, 3, false, true, -EINVAL, 1},  {3, 0, 3, true, true, -ENODEV, 1},
+        {1, 0, 1, true, true, -ENOMEM, 1},
+    };
+    struct zr_kif    other = table; /* a kernel that balances nothing from the start */
+    struct zr_i915  *usual = dev, *plain = NULL;
+    struct zr_copyq *q     = NULL;
+    unsigned         count = 0, i;
+
+    OK(zr_i915_enumerate(&other, &plain, 1, &count));
 
     for (i = 0; i < ZR_ARRAY_SIZE(cases); i++) {
-        kernel.max_width = cases[i].kernel_max;
+        kernel.max_width  = cases[i].kernel_max;
+        kernel.no_balance = cases[i].no_balance;
+        kernel.one_place  = cases[i].one_place;
+        kernel.refusal    = cases[i].refusal;
+        dev               = cases[i].no_balance ? plain : usual;
         OK(zr_copyq_create(dev, cases[i].wanted, &q));
         CHECK(zr_copyq_width(q) == cases[i].got, "case %u: width %u", i, zr_copyq_width(q));
+        CHECK(kernel.width == cases[i].got && kernel.siblings == cases[i].siblings,
+              "case %u: %u engines in %u places", i, kernel.width, kernel.siblings);
+        CHECK(kernel.balanced == !cases[i].no_balance, "case %u: balanced %d", i,
+              kernel.balanced);
         OK(try_copy(q, 3000));
         OK(try_copy(q, (1 << 20) + 1));
         zr_copyq_destroy(q);
     }
+    kernel.max_width  = 0;
+    kernel.no_balance = kernel.one_place = false;
+    dev               = usual;
+    zr_i915_close(plain);
+}
+
+/* A device that is gone gives no narrower slot. */
+static void test_wedged(void)
+{
+    struct zr_copyq *q = NULL;
+    unsigned         before = kernel.contexts;
+
+    kernel.max_width = 1;
+    kernel.refusal   = -EIO;
+    CHECK(zr_copyq_create(dev, 0, &q) == ZE_RESULT_ERROR_DEVICE_LOST && q == NULL, "created");
+    CHECK(kernel.contexts - before <= 2, "%u contexts tried", kernel.contexts - before);
     kernel.max_width = 0;
 }
 
@@ -387,6 +456,7 @@ int main(void)
     struct zr_i915 *again = NULL;
     unsigned        count = 0;
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("ZERANGE_SOFT", "pvc", 1);
     setenv("ZERANGE_LOG", "error", 1);
     OK(zr_config_load());
@@ -401,6 +471,7 @@ int main(void)
     CHECK(again == dev, "opened twice");
     zr_i915_close(again);
     test_width();
+    test_wedged();
     test_exec_errors();
     test_dropped();
     test_one_ioctl();
