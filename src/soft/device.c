@@ -372,6 +372,11 @@ int zr_soft_ioctl_find(const char *name, unsigned *number_p)
     return -EINVAL;
 }
 
+size_t zr_soft_ioctl_size(unsigned long request)
+{
+    return ioctls[_IOC_NR(request)].size;
+}
+
 int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data)
 {
     const struct zr_soft_ioctl *entry = &ioctls[_IOC_NR(request)];

@@ -517,37 +517,66 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     return 0;
 }
 
-void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
-                        uint64_t offset)
+/* The object behind an offset. 0 or -errno */
+static int zr_soft_mmap_find(const struct zr_soft_file *file, uint64_t length, int flags,
+                             uint64_t offset, struct zr_soft_bo **bo_p, uint64_t *inside_p)
 {
-    struct zr_soft_dev    *dev = file->dev;
+    uint64_t               inside = offset & ((UINT64_C(1) << ZR_SOFT_COOKIE_SHIFT) - 1);
     struct zr_soft_bo     *bo;
     struct zr_soft_handle *handle;
-    uint64_t               inside = offset & ((UINT64_C(1) << ZR_SOFT_COOKIE_SHIFT) - 1);
-    void                  *result = MAP_FAILED;
-    int                    ret;
+    int                    ret = zr_soft_fault_call(file->dev, ZR_SOFT_SUBJECT_MMAP);
 
-    pthread_mutex_lock(&dev->lock);
-    ret = zr_soft_fault_call(dev, ZR_SOFT_SUBJECT_MMAP);
     if (ret != 0) {
-        errno = -ret;
-        goto out;
+        return ret;
     }
-    bo  = zr_soft_ids_get(&dev->cookies, offset >> ZR_SOFT_COOKIE_SHIFT);
+    bo = zr_soft_ids_get(&file->dev->cookies, offset >> ZR_SOFT_COOKIE_SHIFT);
     if (bo == NULL || inside > bo->size || length > bo->size - inside || !(flags & MAP_SHARED)) {
-        errno = EINVAL;
-        goto out;
+        return -EINVAL;
     }
     for (handle = bo->handles; handle != NULL && handle->file != file; handle = handle->next) {
     }
     if (handle == NULL) {
-        errno = EACCES;
-        goto out;
+        return -EACCES;
     }
-    result = mmap(addr, length, prot, flags, bo->fd, (off_t)inside);
-out:
+    *bo_p     = bo;
+    *inside_p = inside;
+    return 0;
+}
+
+void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
+                        uint64_t offset)
+{
+    struct zr_soft_dev *dev = file->dev;
+    struct zr_soft_bo  *bo;
+    uint64_t            inside;
+    void               *result = MAP_FAILED;
+    int                 ret;
+
+    pthread_mutex_lock(&dev->lock);
+    ret = zr_soft_mmap_find(file, length, flags, offset, &bo, &inside);
+    if (ret == 0) {
+        result = mmap(addr, length, prot, flags, bo->fd, (off_t)inside);
+    } else {
+        errno = -ret;
+    }
     pthread_mutex_unlock(&dev->lock);
     return result;
+}
+
+int zr_soft_file_mmap_fd(struct zr_soft_file *file, uint64_t length, int flags, uint64_t offset,
+                         int *fd_p, uint64_t *inside_p)
+{
+    struct zr_soft_bo *bo;
+    int                ret;
+
+    pthread_mutex_lock(&file->dev->lock);
+    ret = zr_soft_mmap_find(file, length, flags, offset, &bo, inside_p);
+    if (ret == 0) {
+        *fd_p = fcntl(bo->fd, F_DUPFD_CLOEXEC, 0);
+        ret   = *fd_p < 0 ? -errno : 0;
+    }
+    pthread_mutex_unlock(&file->dev->lock);
+    return ret;
 }
 
 /* ---- who uses it ---- */

@@ -166,6 +166,8 @@ void zr_soft_file_close(struct zr_soft_file *file);
 /* One DRM ioctl as the kernel's drm_ioctl does it; @a arg is an address of the caller's. @return 0 or a negative errno */
 int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, uint64_t arg);
 
+/* Bytes of the kernel's argument, 0: no such request. */
+size_t zr_soft_ioctl_size(unsigned long request);
 /* The argument is the kernel's copy already: at least 128 bytes. */
 int  zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data);
 
@@ -320,6 +322,9 @@ void zr_soft_bo_add_fence(struct zr_soft_bo *bo, struct zr_soft_fence *fence, bo
 /* @return MAP_FAILED with errno */
 void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
                         uint64_t offset);
+/* What to map for an offset: a new fd and where in it. 0 or -errno */
+int zr_soft_file_mmap_fd(struct zr_soft_file *file, uint64_t length, int flags, uint64_t offset,
+                         int *fd_p, uint64_t *inside_p);
 /* Alignment of its GPU address. */
 uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo);
 
