@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ZR_SHIM_MAX_ARGUMENT 128
+#define ZR_SHIM_MAX_ARGUMENT 256
+#define ZR_SHIM_PMU_OTHER    (UINT64_C(1) << 20) /* events that are no engine's */
 
 struct zr_shim_call {
     struct zr_shim_server  *server;
@@ -93,13 +94,48 @@ static int zr_shim_do_mmap(struct zr_shim_call *c, struct zr_shim_file *file)
     return ret;
 }
 
+/* The engines' busy time; the other events of the PMU read as nothing. */
+static int zr_shim_do_counter(struct zr_shim_call *c)
+{
+    struct zr_soft_dev    *dev;
+    struct zr_soft_engine *engine;
+    uint64_t               config = c->m->a[1];
+    int                    ret    = zr_shim_device(c->server, c->m->a[0], &dev);
+
+    if (ret != 0) {
+        return ret;
+    }
+    c->m->a[0] = 0;
+    if (config >= ZR_SHIM_PMU_OTHER) {
+        return config < ZR_SHIM_PMU_OTHER + 4 ? 0 : -ENOENT;
+    }
+    if ((config & 0xf) > 2) {
+        return -ENOENT;
+    }
+    engine = zr_soft_engine_find(dev, config >> 12, config >> 4 & 0xff);
+    if (engine == NULL) {
+        return -ENODEV;
+    }
+    pthread_mutex_lock(&dev->lock);
+    c->m->a[0] = (config & 0xf) == 0 ? engine->busy_ns : 0;
+    pthread_mutex_unlock(&dev->lock);
+    return 0;
+}
+
 static int zr_shim_dispatch(struct zr_shim_call *c)
 {
     struct zr_shim_file *file;
     int                  ret;
 
-    if (c->m->op != ZR_SHIM_IDENTIFY && c->m->op != ZR_SHIM_IOCTL && c->m->op != ZR_SHIM_MMAP) {
-        return -EPROTO;
+    switch (c->m->op) {
+    case ZR_SHIM_COUNTER:
+        return zr_shim_do_counter(c);
+    case ZR_SHIM_CONTROL:
+        return 0;
+    case ZR_SHIM_BUFFER:
+        return -ENOTTY;
+    default:
+        break;
     }
     file = zr_shim_file_get(c->server, c->m->file);
     if (file == NULL) {

@@ -34,18 +34,17 @@ static struct zr_shim_server server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int zr_shim_device(struct zr_shim_server *s, unsigned unit, struct zr_soft_dev **dev_p)
 {
-    int ret = 0;
+    struct zr_soft_options options;
+    int                    ret = 0;
 
     if (unit >= s->units) {
         return -ENODEV;
     }
     pthread_mutex_lock(&s->lock);
     if (s->dev[unit] == NULL) {
-        ret = zr_soft_dev_create(&s->profile[unit], zr_config()->soft_engine_mbps,
-                                 zr_config()->soft_threads, &s->dev[unit]);
-        if (ret == 0) {
-            s->dev[unit]->unit = unit;
-        }
+        zr_soft_options_config(&options);
+        options.unit = unit;
+        ret          = zr_soft_dev_create(&s->profile[unit], &options, &s->dev[unit]);
     }
     *dev_p = s->dev[unit];
     pthread_mutex_unlock(&s->lock);
@@ -440,45 +439,75 @@ static int zr_shim_listen(void)
     return fd;
 }
 
-/* usage: zr-i915d NAME READY_FD: listen as NAME; READY_FD is closed when programs may come. */
-int main(int argc, char **argv)
+/* From here on what is said goes to ZERANGE_SHIM_LOG; the starter sees his pipe's end. */
+static void zr_shim_leave_starter(void)
+{
+    const char *log = getenv("ZERANGE_SHIM_LOG");
+    int         fd  = -1;
+
+    if (log != NULL && *log != '\0') {
+        fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    }
+    if (fd < 0) {
+        fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    }
+    dup2(fd, 2);
+    close(fd);
+}
+
+static int zr_shim_begin(const char *name)
 {
     struct rlimit limit;
-    int           listener, ret, ready;
+    int           listener, ret;
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: zr-i915d NAME READY_FD (started by libi915shim.so)\n");
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max; /* every object has an fd here */
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    zr_shim_place_named(&server.place, name);
+    listener = zr_shim_listen();
+    if (listener < 0) {
+        return listener;
+    }
+    snprintf(server.tree, sizeof(server.tree), "/tmp/%s", server.place.name);
+    zr_shim_tree_remove(server.tree);
+    ret = zr_shim_tree_make(server.tree, server.profile, server.units);
+    if (ret != 0) {
+        return ret;
+    }
+    server.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch_fd    = epoll_create1(EPOLL_CLOEXEC);
+    if (server.wake < 0 || watch_fd < 0 || zr_shim_watch(ZR_SHIM_LISTEN, listener) == NULL ||
+        zr_shim_watch(ZR_SHIM_WAKE, server.wake) == NULL) {
+        return -ENOMEM;
+    }
+    return listener;
+}
+
+/* usage: zr-i915d NAME: listens as NAME; standard error is the starter's until it does. */
+int main(int argc, char **argv)
+{
+    int listener;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: zr-i915d NAME (started by libi915shim.so)\n");
         return 2;
     }
-    ready = atoi(argv[2]);
-    zr_shim_place_named(&server.place, argv[1]);
     signal(SIGPIPE, SIG_IGN);
     umask(0022);
     if (zr_config_load() != ZE_RESULT_SUCCESS || zr_shim_load_profiles() != 0) {
         fprintf(stderr, "zr-i915d: %s\n", zr_last_error());
         return 1;
     }
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max; /* every object has an fd here */
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    listener = zr_shim_listen();
+    listener = zr_shim_begin(argv[1]);
     if (listener == -EADDRINUSE) {
         return 0; /* another was faster */
     }
-    snprintf(server.tree, sizeof(server.tree), "/tmp/%s", server.place.name);
-    zr_shim_tree_remove(server.tree);
-    ret = listener < 0 ? listener : zr_shim_tree_make(server.tree, server.profile, server.units);
-    server.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    watch_fd    = epoll_create1(EPOLL_CLOEXEC);
-    if (ret != 0 || server.wake < 0 || watch_fd < 0 ||
-        zr_shim_watch(ZR_SHIM_LISTEN, listener) == NULL ||
-        zr_shim_watch(ZR_SHIM_WAKE, server.wake) == NULL) {
-        fprintf(stderr, "zr-i915d: cannot serve as %s: %s\n", argv[1],
-                strerror(ret != 0 ? -ret : errno));
+    if (listener < 0) {
+        fprintf(stderr, "zr-i915d: cannot serve as %s: %s\n", argv[1], strerror(-listener));
         return 1;
     }
-    close(ready);
+    zr_shim_leave_starter();
     zr_shim_serve(listener);
     close(listener);
     zr_shim_tree_remove(server.tree);

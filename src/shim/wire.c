@@ -4,6 +4,7 @@
 
 #include <drm.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <i915_drm.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -65,6 +65,7 @@ static const struct zr_var vars[] = {
 
 /* Read by ./run and by the UCX transport, not by the driver. */
 static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_CONFIGURE",
+                                      "ZERANGE_SHIM", "ZERANGE_SHIM_LOG", "ZERANGE_SHIM_NAME",
                                       "ZERANGE_UCX_ABI", NULL};
 
 static struct zr_config config = {
