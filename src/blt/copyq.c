@@ -4,6 +4,7 @@
 
 #include "util/config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -431,15 +432,37 @@ static ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
     return result;
 }
 
+/* A submission was refused: what was lost with it, and an error that names the copy. */
+static void zr_copyq_refused(struct zr_copyq *q, ze_result_t result, uint64_t bytes,
+                             uint64_t address)
+{
+    char cause[256];
+
+    snprintf(cause, sizeof(cause), "%s", zr_last_error());
+    zr_copyq_drop_building(q);
+    if (result == ZE_RESULT_ERROR_DEVICE_LOST) {
+        zr_copyq_lose(q, cause);
+    }
+    if (bytes > 0) {
+        zr_fail(result, "copy of %llu bytes to GPU address 0x%llx: %s", (unsigned long long)bytes,
+                (unsigned long long)address, cause);
+    } else {
+        zr_fail(result, "%s", cause);
+    }
+}
+
 ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
 {
     ze_result_t     result = ZE_RESULT_SUCCESS;
     struct zr_slot *slot;
-    uint64_t        number = atomic_load(&q->last) + 1;
-    char            cause[256];
+    uint64_t        number = atomic_load(&q->last) + 1, bytes = 0, address = 0;
 
     if (q->building.head == NULL) {
         result = zr_slot_open(q, false, &slot);
+    }
+    for (slot = q->building.head; slot != NULL; slot = slot->next) {
+        address = (bytes == 0) ? slot->first_address : address;
+        bytes += slot->bytes;
     }
     while (result == ZE_RESULT_SUCCESS && (slot = q->building.head) != NULL) {
         result = zr_copyq_exec(q, slot);
@@ -453,13 +476,7 @@ ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
         atomic_store(&q->last, number);
         *seqno_p = number;
     } else {
-        zr_copyq_drop_building(q);
-        if (result == ZE_RESULT_ERROR_DEVICE_LOST) {
-            memcpy(cause, zr_last_error(), 255);
-            cause[255] = '\0';
-            zr_copyq_lose(q, cause);
-            zr_fail(result, "%s", cause);
-        }
+        zr_copyq_refused(q, result, bytes, address);
     }
     pthread_mutex_unlock(&q->lock);
     return result;
