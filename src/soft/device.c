@@ -93,6 +93,7 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     TAILQ_INIT(&dev->pending);
     TAILQ_INIT(&dev->runnable);
     TAILQ_INIT(&dev->waiting);
+    LIST_INIT(&dev->composites);
     for (i = 0; i < profile->num_engines; i++) {
         dev->engine[i].id = profile->engine[i];
     }
@@ -108,6 +109,7 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
 void zr_soft_dev_destroy(struct zr_soft_dev *dev)
 {
     zr_soft_threads_stop(dev);
+    zr_soft_tokens_free(dev);
     pthread_cond_destroy(&dev->signal);
     pthread_cond_destroy(&dev->work);
     pthread_mutex_destroy(&dev->lock);
@@ -287,12 +289,11 @@ static int zr_soft_get_cap(struct zr_soft_file *file, void *data)
     switch (cap->capability) {
     case DRM_CAP_TIMESTAMP_MONOTONIC:
     case DRM_CAP_SYNCOBJ:
+    case DRM_CAP_SYNCOBJ_TIMELINE:
         cap->value = 1;
         return 0;
     case DRM_CAP_PRIME:
         cap->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
-        return 0;
-    case DRM_CAP_SYNCOBJ_TIMELINE:
         return 0;
     default:
         return -EOPNOTSUPP; /* a render-only device has no mode setting capabilities */
@@ -328,13 +329,15 @@ static const struct zr_soft_ioctl ioctls[256] = {
     CORE(0x2e, PRIME_FD_TO_HANDLE, drm_prime_handle, zr_soft_prime_to_handle),
     CORE(0xbf, SYNCOBJ_CREATE, drm_syncobj_create, zr_soft_syncobj_create),
     CORE(0xc0, SYNCOBJ_DESTROY, drm_syncobj_destroy, zr_soft_syncobj_destroy),
+    CORE(0xc1, SYNCOBJ_HANDLE_TO_FD, drm_syncobj_handle, zr_soft_syncobj_to_fd),
+    CORE(0xc2, SYNCOBJ_FD_TO_HANDLE, drm_syncobj_handle, zr_soft_syncobj_to_handle),
     CORE(0xc3, SYNCOBJ_WAIT, drm_syncobj_wait, zr_soft_syncobj_wait),
     CORE(0xc4, SYNCOBJ_RESET, drm_syncobj_array, zr_soft_syncobj_reset),
     CORE(0xc5, SYNCOBJ_SIGNAL, drm_syncobj_array, zr_soft_syncobj_signal),
-    CORE(0xca, SYNCOBJ_TIMELINE_WAIT, drm_syncobj_timeline_wait, zr_soft_unsupported),
-    CORE(0xcb, SYNCOBJ_QUERY, drm_syncobj_timeline_array, zr_soft_unsupported),
-    CORE(0xcc, SYNCOBJ_TRANSFER, drm_syncobj_transfer, zr_soft_unsupported),
-    CORE(0xcd, SYNCOBJ_TIMELINE_SIGNAL, drm_syncobj_timeline_array, zr_soft_unsupported),
+    CORE(0xca, SYNCOBJ_TIMELINE_WAIT, drm_syncobj_timeline_wait, zr_soft_syncobj_timeline_wait),
+    CORE(0xcb, SYNCOBJ_QUERY, drm_syncobj_timeline_array, zr_soft_syncobj_query),
+    CORE(0xcc, SYNCOBJ_TRANSFER, drm_syncobj_transfer, zr_soft_syncobj_transfer),
+    CORE(0xcd, SYNCOBJ_TIMELINE_SIGNAL, drm_syncobj_timeline_array, zr_soft_syncobj_timeline_signal),
     I915(GETPARAM, drm_i915_getparam, zr_soft_getparam),
     I915(GEM_CREATE, drm_i915_gem_create, zr_soft_gem_create),
     I915(GEM_CREATE_EXT, drm_i915_gem_create_ext, zr_soft_gem_create_ext),

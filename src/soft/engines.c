@@ -85,6 +85,11 @@ int zr_soft_ctx_legacy_engines(struct zr_soft_ctx *ctx)
         }
         ctx->num_slots = i + 1;
     }
+    engine = zr_soft_engine_find(ctx->dev, I915_ENGINE_CLASS_VIDEO, 1);
+    if (ret == 0 && engine != NULL && !ctx->slot[ZR_SOFT_LEGACY_BSD2].valid) {
+        ret            = zr_soft_slot_single(ctx, ZR_SOFT_LEGACY_BSD2, engine);
+        ctx->num_slots = ZR_SOFT_LEGACY_BSD2 + 1;
+    }
     return ret;
 }
 

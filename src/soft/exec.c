@@ -1,29 +1,10 @@
 /* EXECBUFFER2: the kernel's checks in the kernel's order (i915_gem_execbuffer.c), then bind and
  * submit. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "soft.h"
+#include "exec.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct zr_soft_exec_fence {
-    struct zr_soft_syncobj *syncobj;
-    struct zr_soft_fence   *wait;
-    bool                    signal;
-};
-
-struct zr_soft_exec {
-    struct zr_soft_file              *file;
-    struct drm_i915_gem_execbuffer2  *args;
-    struct zr_soft_ctx               *ctx;
-    struct zr_soft_slot              *slot;
-    unsigned                          width, count;
-    struct drm_i915_gem_exec_object2 *object;
-    struct zr_soft_bo               **bo; /* borrowed from the handles: the lock is held */
-    struct zr_soft_exec_fence        *fence;
-    unsigned                          num_fences;
-    struct zr_soft_fence             *in_fence;
-};
 
 static bool zr_soft_exec_is_batch(const struct zr_soft_exec *x, unsigned index)
 {
@@ -31,14 +12,14 @@ static bool zr_soft_exec_is_batch(const struct zr_soft_exec *x, unsigned index)
                                                   : index >= x->count - x->width;
 }
 
-static uint64_t zr_soft_canonical(const struct zr_soft_dev *dev, uint64_t address)
+uint64_t zr_soft_canonical(const struct zr_soft_dev *dev, uint64_t address)
 {
     unsigned shift = 64 - dev->profile.gtt_bits;
 
     return (uint64_t)((int64_t)(address << shift) >> shift);
 }
 
-static uint64_t zr_soft_plain(const struct zr_soft_dev *dev, uint64_t address)
+uint64_t zr_soft_plain(const struct zr_soft_dev *dev, uint64_t address)
 {
     return address & ((UINT64_C(1) << dev->profile.gtt_bits) - 1);
 }
@@ -66,75 +47,52 @@ static int zr_soft_exec_check_args(const struct drm_i915_gem_execbuffer2 *args)
     return 0;
 }
 
-static int zr_soft_exec_read_fences(struct zr_soft_exec *x)
-{
-    struct drm_i915_gem_exec_fence user;
-    struct zr_soft_exec_fence     *fence;
-    uint32_t                       i, count = x->args->num_cliprects;
-    int                            ret;
+/* Requests of one slot that its ring has room for; an execbuf more waits. */
+#define ZR_SOFT_RING_REQUESTS 64
 
-    if (x->args->flags & I915_EXEC_USE_EXTENSIONS) {
-        if ((x->args->flags & I915_EXEC_FENCE_ARRAY) || count != 0) {
-            return -EINVAL;
-        }
-        /* The one extension, timeline fences, is not offered (HAS_EXEC_TIMELINE_FENCES is 0). */
-        return zr_soft_extensions(x->args->cliprects_ptr, NULL, 0, NULL);
+/* Slot of a context without an engine map; -1: none. */
+static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
+{
+    unsigned ring = x->args->flags & I915_EXEC_RING_MASK;
+    unsigned bsd  = x->args->flags & I915_EXEC_BSD_MASK;
+
+    if (ring != I915_EXEC_BSD) {
+        return bsd == 0 && ring < ZR_SOFT_LEGACY_BSD2 ? (int)ring : -1;
     }
-    if (!(x->args->flags & I915_EXEC_FENCE_ARRAY) || count == 0) {
-        return 0;
+    if (!x->ctx->slot[ZR_SOFT_LEGACY_BSD2].valid || bsd == I915_EXEC_BSD_DEFAULT ||
+        bsd == I915_EXEC_BSD_RING1) {
+        return ring;
     }
-    x->fence = calloc(count, sizeof(*x->fence));
-    if (x->fence == NULL) {
-        return -ENOMEM;
-    }
-    for (i = 0; i < count; i++) {
-        ret = zr_soft_copy_in(&user, x->args->cliprects_ptr + i * sizeof(user), sizeof(user));
-        if (ret != 0) {
-            return ret;
-        }
-        if (user.flags & __I915_EXEC_FENCE_UNKNOWN_FLAGS) {
-            return -EINVAL;
-        }
-        fence          = &x->fence[x->num_fences++];
-        fence->syncobj = zr_soft_ids_get(&x->file->syncobjs, user.handle);
-        if (fence->syncobj == NULL) {
-            return -ENOENT;
-        }
-        if (user.flags & I915_EXEC_FENCE_WAIT) {
-            if (fence->syncobj->fence == NULL) {
-                return -EINVAL;
-            }
-            fence->wait = zr_soft_fence_get(fence->syncobj->fence);
-        }
-        fence->signal = user.flags & I915_EXEC_FENCE_SIGNAL;
-    }
-    return 0;
+    return bsd == I915_EXEC_BSD_RING2 ? ZR_SOFT_LEGACY_BSD2 : -1;
 }
 
-static int zr_soft_exec_read_in_fence(struct zr_soft_exec *x)
+/* Wait for room. The context may be closed meanwhile, and handles too: nothing of them has been
+ * looked at. */
+static int zr_soft_exec_throttle(struct zr_soft_exec *x)
 {
-    if (x->args->flags & I915_EXEC_FENCE_SUBMIT) {
-        return -EINVAL; /* HAS_EXEC_SUBMIT_FENCE is 0 */
+    struct zr_soft_slot *slot = x->slot;
+    int                  ret  = 0;
+
+    while (ret == 0 && slot->num_reqs >= ZR_SOFT_RING_REQUESTS && !x->ctx->banned) {
+        ret = x->file->nonblock ? -EWOULDBLOCK : zr_soft_wait_signal(x->file->dev, INT64_MAX);
     }
-    if (!(x->args->flags & I915_EXEC_FENCE_IN)) {
-        return 0;
-    }
-    return zr_soft_fence_import(x->file->dev, (int)(uint32_t)x->args->rsvd2, &x->in_fence);
+    return ret;
 }
 
 static int zr_soft_exec_select(struct zr_soft_exec *x)
 {
-    unsigned index = x->args->flags & I915_EXEC_RING_MASK;
+    struct zr_soft_ctx *ctx   = zr_soft_ctx_find(x->file, (uint32_t)x->args->rsvd1);
+    unsigned            index = x->args->flags & I915_EXEC_RING_MASK;
 
-    x->ctx = zr_soft_ctx_find(x->file, (uint32_t)x->args->rsvd1);
-    if (x->ctx == NULL) {
+    if (ctx == NULL) {
         return -ENOENT;
     }
-    if (!x->ctx->user_engines && index != I915_EXEC_BSD &&
-        (x->args->flags & I915_EXEC_BSD_MASK)) {
-        return -EINVAL;
+    x->ctx = ctx;
+    ctx->refs++;
+    if (!ctx->user_engines) {
+        index = (unsigned)zr_soft_exec_legacy(x);
     }
-    if (index >= x->ctx->num_slots || !x->ctx->slot[index].valid) {
+    if (index >= ctx->num_slots || !ctx->slot[index].valid) {
         return -EINVAL;
     }
     x->slot  = &x->ctx->slot[index];
@@ -143,7 +101,7 @@ static int zr_soft_exec_select(struct zr_soft_exec *x)
                          x->args->batch_len != 0)) {
         return -EINVAL;
     }
-    return 0;
+    return x->file->dev->wedged ? -EIO : 0;
 }
 
 static int zr_soft_exec_check_object(const struct zr_soft_exec *x, unsigned i)
@@ -153,7 +111,7 @@ static int zr_soft_exec_check_object(const struct zr_soft_exec *x, unsigned i)
     const struct zr_soft_bo          *bo     = x->bo[i];
     uint64_t start = x->args->batch_start_offset, length = x->args->batch_len;
 
-    if (object->relocation_count != 0) {
+    if (object->relocation_count != 0 && dev->profile.gen != ZR_SOFT_GEN12) {
         return -EINVAL; /* none after Tiger Lake */
     }
     if (object->flags & (__EXEC_OBJECT_UNKNOWN_FLAGS | EXEC_OBJECT_NEEDS_GTT)) {
@@ -283,6 +241,7 @@ static int zr_soft_exec_bind_others(struct zr_soft_exec *x)
 static int zr_soft_exec_bind(struct zr_soft_exec *x)
 {
     const struct zr_soft_bind *bind;
+    uint64_t                   start;
     unsigned                   i;
     int                        ret;
 
@@ -301,7 +260,10 @@ static int zr_soft_exec_bind(struct zr_soft_exec *x)
         if (bind == NULL) {
             return -ENOMEM;
         }
-        x->object[i].offset = zr_soft_canonical(x->file->dev, bind->start);
+        start = zr_soft_canonical(x->file->dev, bind->start);
+        x->relocate |= x->object[i].offset != start;
+        x->moved[i]         = x->object[i].offset != start;
+        x->object[i].offset = start;
     }
     return ret;
 }
@@ -311,16 +273,8 @@ static int zr_soft_exec_await(const struct zr_soft_exec *x, struct zr_soft_req *
 {
     const struct zr_soft_bo *bo;
     unsigned                 i, j;
-    int                      ret = 0;
+    int                      ret = zr_soft_exec_await_fences(x, req);
 
-    if (x->in_fence != NULL) {
-        ret = zr_soft_req_await(req, x->in_fence);
-    }
-    for (i = 0; ret == 0 && i < x->num_fences; i++) {
-        if (x->fence[i].wait != NULL) {
-            ret = zr_soft_req_await(req, x->fence[i].wait);
-        }
-    }
     for (i = 0; ret == 0 && i < x->count; i++) {
         bo = x->bo[i];
         if (x->object[i].flags & EXEC_OBJECT_ASYNC) {
@@ -366,51 +320,51 @@ static int zr_soft_exec_submit(struct zr_soft_exec *x)
         }
         zr_soft_bo_add_fence(x->bo[i], req->fence, x->object[i].flags & EXEC_OBJECT_WRITE);
     }
-    for (i = 0; i < x->num_fences; i++) {
-        if (x->fence[i].signal) {
-            zr_soft_syncobj_set(x->file->dev, x->fence[i].syncobj, req->fence);
+    ret = zr_soft_exec_signal_fences(x, req->fence);
+    zr_soft_req_submit(req);
+    return ret;
+}
+
+/* Tell the caller where objects are that are not where it thought. */
+static void zr_soft_exec_tell(const struct zr_soft_exec *x)
+{
+    uint64_t at = x->args->buffers_ptr + offsetof(struct drm_i915_gem_exec_object2, offset);
+    unsigned i;
+
+    for (i = 0; x->relocate && i < x->count; i++) {
+        if (x->moved[i]) {
+            zr_soft_copy_out(at + i * sizeof(*x->object), &x->object[i].offset,
+                             sizeof(x->object[i].offset));
         }
     }
-    zr_soft_req_submit(req);
-    return 0;
+}
+
+static int zr_soft_exec_check_ban(struct zr_soft_exec *x)
+{
+    return x->ctx->banned ? -EIO : 0;
 }
 
 static int zr_soft_exec_run(struct zr_soft_exec *x)
 {
-    size_t size = x->count * sizeof(*x->object);
-    int    ret;
+    /* In the kernel's order; each returns 0 or the errno that ends it. */
+    static int (*const steps[])(struct zr_soft_exec *) = {
+        zr_soft_exec_read_fences, zr_soft_exec_read_in_fence, zr_soft_exec_select,
+        zr_soft_exec_throttle,    zr_soft_exec_lookup,        zr_soft_exec_check_ban,
+        zr_soft_exec_bind,        zr_soft_exec_relocate,      zr_soft_exec_submit,
+    };
+    unsigned i;
+    int      ret;
 
-    ret = zr_soft_copy_in(x->object, x->args->buffers_ptr, size);
-    if (ret != 0) {
-        return ret;
+    ret = zr_soft_copy_in(x->object, x->args->buffers_ptr, x->count * sizeof(*x->object));
+    if (ret == 0 && (x->args->flags & I915_EXEC_SECURE)) {
+        ret = -ENODEV; /* gen11 and later */
     }
-    if (x->args->flags & I915_EXEC_SECURE) {
-        return -ENODEV; /* gen11 and later */
-    }
-    ret = zr_soft_exec_read_fences(x);
-    if (ret == 0) {
-        ret = zr_soft_exec_read_in_fence(x);
+    x->relocate = !(x->args->flags & I915_EXEC_NO_RELOC);
+    for (i = 0; ret == 0 && i < ZR_ARRAY_SIZE(steps); i++) {
+        ret = steps[i](x);
     }
     if (ret == 0) {
-        ret = zr_soft_exec_select(x);
-    }
-    if (ret == 0 && x->file->dev->wedged) {
-        ret = -EIO;
-    }
-    if (ret == 0) {
-        ret = zr_soft_exec_lookup(x);
-    }
-    if (ret == 0) {
-        ret = zr_soft_exec_bind(x);
-    }
-    if (ret == 0 && x->ctx->banned) {
-        ret = -EIO;
-    }
-    if (ret == 0) {
-        ret = zr_soft_exec_submit(x);
-    }
-    if (ret == 0) {
-        zr_soft_copy_out(x->args->buffers_ptr, x->object, size);
+        zr_soft_exec_tell(x);
     }
     return ret;
 }
@@ -419,7 +373,6 @@ int zr_soft_execbuffer2(struct zr_soft_file *file, void *data)
 {
     struct drm_i915_gem_execbuffer2 *args = data;
     struct zr_soft_exec              x    = {.file = file, .args = args};
-    unsigned                         i;
     int                              ret;
 
     ret = zr_soft_exec_check_args(args);
@@ -429,12 +382,14 @@ int zr_soft_execbuffer2(struct zr_soft_file *file, void *data)
     x.count  = args->buffer_count;
     x.object = malloc(x.count * sizeof(*x.object));
     x.bo     = malloc(x.count * sizeof(*x.bo));
-    ret      = x.object == NULL || x.bo == NULL ? -ENOMEM : zr_soft_exec_run(&x);
-    for (i = 0; i < x.num_fences; i++) {
-        zr_soft_fence_put(x.fence[i].wait);
+    x.moved  = malloc(x.count * sizeof(*x.moved));
+    ret      = x.object == NULL || x.bo == NULL || x.moved == NULL ? -ENOMEM
+                                                                  : zr_soft_exec_run(&x);
+    zr_soft_exec_drop_fences(&x);
+    if (x.ctx != NULL) {
+        zr_soft_ctx_put(x.ctx);
     }
-    zr_soft_fence_put(x.in_fence);
-    free(x.fence);
+    free(x.moved);
     free(x.bo);
     free(x.object);
     return ret;

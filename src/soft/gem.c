@@ -609,19 +609,31 @@ void zr_soft_bo_add_fence(struct zr_soft_bo *bo, struct zr_soft_fence *fence, bo
     bo->reads[bo->num_reads++] = zr_soft_fence_get(fence);
 }
 
-static bool zr_soft_bo_idle(const struct zr_soft_bo *bo)
+static bool zr_soft_bo_idle(const struct zr_soft_bo *bo, bool all)
 {
     unsigned i;
 
     if (bo->write != NULL && bo->write->status == 0) {
         return false;
     }
-    for (i = 0; i < bo->num_reads; i++) {
+    for (i = 0; all && i < bo->num_reads; i++) {
         if (bo->reads[i]->status == 0) {
             return false;
         }
     }
     return true;
+}
+
+int zr_soft_bo_wait(struct zr_soft_bo *bo, bool all, int64_t deadline_ns)
+{
+    int ret = 0;
+
+    zr_soft_bo_get(bo);
+    while (ret == 0 && !zr_soft_bo_idle(bo, all)) {
+        ret = zr_soft_wait_signal(bo->dev, deadline_ns);
+    }
+    zr_soft_bo_put(bo);
+    return ret;
 }
 
 int zr_soft_gem_wait(struct zr_soft_file *file, void *data)
@@ -630,7 +642,7 @@ int zr_soft_gem_wait(struct zr_soft_file *file, void *data)
     uint64_t                  start    = zr_time_ns(), elapsed;
     int64_t                   deadline = INT64_MAX;
     struct zr_soft_bo        *bo;
-    int                       ret = 0;
+    int                       ret;
 
     if (args->flags != 0) {
         return -EINVAL;
@@ -642,11 +654,7 @@ int zr_soft_gem_wait(struct zr_soft_file *file, void *data)
     if (args->timeout_ns >= 0 && args->timeout_ns < INT64_MAX - (int64_t)start) {
         deadline = (int64_t)start + args->timeout_ns;
     }
-    zr_soft_bo_get(bo);
-    while (ret == 0 && !zr_soft_bo_idle(bo)) {
-        ret = zr_soft_wait_signal(file->dev, deadline);
-    }
-    zr_soft_bo_put(bo);
+    ret = zr_soft_bo_wait(bo, true, deadline);
     if (args->timeout_ns > 0) {
         elapsed          = zr_time_ns() - start;
         args->timeout_ns = elapsed < (uint64_t)args->timeout_ns ? args->timeout_ns - elapsed : 0;
@@ -655,6 +663,15 @@ int zr_soft_gem_wait(struct zr_soft_file *file, void *data)
         }
     }
     return ret;
+}
+
+/* As the busy ioctl shows it: a class in the readers, and in the writer. Only requests count. */
+static uint32_t zr_soft_busy(const struct zr_soft_fence *fence, bool write)
+{
+    if (fence == NULL || fence->status != 0 || fence->class == UINT16_MAX) {
+        return 0;
+    }
+    return 0x10000u << fence->class | (write ? fence->class + 1u : 0);
 }
 
 int zr_soft_gem_busy(struct zr_soft_file *file, void *data)
@@ -666,14 +683,9 @@ int zr_soft_gem_busy(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
-    args->busy = 0;
-    if (bo->write != NULL && bo->write->status == 0) {
-        args->busy |= (bo->write->class + 1) | 0x10000u << bo->write->class;
-    }
+    args->busy = zr_soft_busy(bo->write, true);
     for (i = 0; i < bo->num_reads; i++) {
-        if (bo->reads[i]->status == 0) {
-            args->busy |= 0x10000u << bo->reads[i]->class;
-        }
+        args->busy |= zr_soft_busy(bo->reads[i], false);
     }
     return 0;
 }

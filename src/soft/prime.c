@@ -70,6 +70,20 @@ static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
     return unit != dev->options.unit && strcmp(place, "lmem") == 0 ? -EOPNOTSUPP : 0;
 }
 
+struct zr_soft_bo *zr_soft_bo_by_fd(struct zr_soft_dev *dev, int fd)
+{
+    struct zr_soft_bo *bo = NULL;
+    struct stat        st;
+
+    if (zr_soft_prime_check(fd, &st) == 0) {
+        bo = dev->bo_by_inode[st.st_ino % ZR_SOFT_BO_BUCKETS];
+        while (bo != NULL && (bo->st_ino != st.st_ino || bo->st_dev != st.st_dev)) {
+            bo = bo->next_inode;
+        }
+    }
+    return bo;
+}
+
 int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
 {
     struct drm_prime_handle *args = data;

@@ -55,8 +55,6 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
     case I915_PARAM_HAS_POOLED_EU:
     case I915_PARAM_MIN_EU_IN_POOL:
     case I915_PARAM_NUM_FENCES_AVAIL:
-    case I915_PARAM_HAS_EXEC_TIMELINE_FENCES:
-    case I915_PARAM_HAS_EXEC_SUBMIT_FENCE:
         *value_p = 0;
         return 0;
     case I915_PARAM_HAS_GEM:
@@ -78,6 +76,8 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
     case I915_PARAM_HAS_EXEC_CAPTURE:
     case I915_PARAM_HAS_EXEC_BATCH_FIRST:
     case I915_PARAM_HAS_EXEC_FENCE_ARRAY:
+    case I915_PARAM_HAS_EXEC_TIMELINE_FENCES:
+    case I915_PARAM_HAS_EXEC_SUBMIT_FENCE:
     case I915_PARAM_HAS_USERPTR_PROBE:
     case I915_PARAM_MMAP_GTT_COHERENT:
         *value_p = 1;

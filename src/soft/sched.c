@@ -39,6 +39,7 @@ struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot
     req->slot  = slot;
     req->table = zr_soft_table_get(ctx->vm->table);
     req->width = slot->width;
+    req->fence->width = slot->width;
     ctx->refs++;
     for (i = 0; i < req->width; i++) {
         req->batch[i].req = req;
@@ -60,6 +61,10 @@ void zr_soft_req_free(struct zr_soft_req *req)
         }
     }
     free(req->deps);
+    if (req->start != NULL) {
+        zr_soft_fence_put(req->start);
+        req->ctx->dev->start_waits--;
+    }
     zr_soft_fence_put(req->fence);
     zr_soft_table_put(req->table);
     zr_soft_ctx_put(req->ctx);
@@ -94,12 +99,23 @@ int zr_soft_req_await(struct zr_soft_req *req, struct zr_soft_fence *fence)
     return 0;
 }
 
+void zr_soft_req_await_start(struct zr_soft_req *req, struct zr_soft_fence *fence)
+{
+    req->start = zr_soft_fence_get(fence);
+    req->ctx->dev->start_waits++;
+}
+
 static bool zr_soft_req_deps_done(struct zr_soft_req *req)
 {
+    if (req->start != NULL && (req->start->started || req->start->status != 0)) {
+        zr_soft_fence_put(req->start);
+        req->start = NULL;
+        req->ctx->dev->start_waits--;
+    }
     while (req->num_deps > 0 && req->deps[req->num_deps - 1]->status != 0) {
         zr_soft_fence_put(req->deps[--req->num_deps]);
     }
-    return req->num_deps == 0;
+    return req->num_deps == 0 && req->start == NULL;
 }
 
 /* ---- queues of batches, and the threads that serve them ---- */
@@ -178,6 +194,7 @@ static void zr_soft_batch_start(struct zr_soft_dev *dev, struct zr_soft_batch *b
     engine->running = batch;
     batch->engine   = engine;
     batch->state    = ZR_SOFT_RUNNING;
+    batch->req->fence->started = true;
     if (!batch->started) {
         batch->started    = true;
         batch->pc         = batch->start;
@@ -285,6 +302,7 @@ static void zr_soft_req_finish(struct zr_soft_dev *dev, struct zr_soft_req *req)
 
     zr_soft_req_leave_pending(dev, req);
     TAILQ_REMOVE(&req->slot->reqs, req, slot_link);
+    req->slot->num_reqs--;
     for (row = 0; row < req->width; row++) {
         if (req->batch[row].engine != NULL &&
             req->batch[row].engine->running == &req->batch[row]) {
@@ -336,6 +354,7 @@ void zr_soft_dispatch(struct zr_soft_dev *dev)
                                        : zr_soft_start_rows(dev, req, &wanted);
             if (started) {
                 zr_soft_req_leave_pending(dev, req);
+                again |= dev->start_waits != 0;
             }
         }
     } while (again);
@@ -712,6 +731,7 @@ void zr_soft_req_submit(struct zr_soft_req *req)
     }
     req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE;
     TAILQ_INSERT_TAIL(&req->slot->reqs, req, slot_link);
+    req->slot->num_reqs++;
     TAILQ_INSERT_TAIL(&dev->pending, req, link);
     req->in_pending = true;
     zr_soft_dispatch(dev);

@@ -129,7 +129,10 @@ struct zr_soft_dev {
     struct zr_soft_ids     cookies; /* mmap offsets: id -> object */
     struct zr_soft_bo     *bo_by_inode[ZR_SOFT_BO_BUCKETS];
     uint64_t               exec_count, timelines;
-    struct zr_soft_fence  *exported; /* fences that have a sync_file */
+    struct zr_soft_token  *tokens; /* token.c: fds given out */
+    unsigned               num_tokens, reap_tokens; /* reap_tokens: look for orphans then */
+    LIST_HEAD(, zr_soft_fence) composites; /* fences that wait for their parts */
+    unsigned               start_waits; /* requests that wait for the start of another */
 
     struct zr_soft_engine     engine[ZR_SOFT_MAX_ENGINES];
     struct zr_soft_req_list   pending; /* submitted, not (wholly) on engines, oldest first */
@@ -157,6 +160,7 @@ struct zr_soft_file {
     struct zr_soft_ids  handles, contexts, vms, syncobjs;
     struct zr_soft_vm  *vm; /* of contexts that name none */
     bool                perfmon, admin, nice; /* capabilities at open */
+    bool                nonblock; /* O_NONBLOCK: no wait for room in a ring; the host's to set */
     unsigned            ban_score;
     uint64_t            hang_ns; /* newest hang of a context of this file, 0: none */
 };
@@ -233,6 +237,12 @@ int zr_soft_syncobj_destroy(struct zr_soft_file *file, void *data);
 int zr_soft_syncobj_wait(struct zr_soft_file *file, void *data);
 int zr_soft_syncobj_reset(struct zr_soft_file *file, void *data);
 int zr_soft_syncobj_signal(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_transfer(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_query(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_timeline_signal(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_timeline_wait(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_to_handle(struct zr_soft_file *file, void *data);
+int zr_soft_syncobj_to_fd(struct zr_soft_file *file, void *data);
 
 /* ---- fence.c ---- */
 
@@ -240,20 +250,47 @@ struct zr_soft_fence {
     unsigned              refs;
     int                   status; /* 0: pending, 1: signalled, negative errno: signalled so */
     uint64_t              timeline; /* a later fence of a timeline signals after earlier ones */
-    uint16_t              class;
-    int                   sync; /* our end of its sync_file, -1: none */
-    ino_t                 inode;
-    struct zr_soft_fence *next; /* in zr_soft_dev::exported */
+    uint16_t              class; /* of its engines; UINT16_MAX: not a request's */
+    uint8_t               width; /* fences in it, as a sync_file tells */
+    bool                  started, exported; /* exported: as a sync_file */
+    bool                  composite, is_link; /* composite: on zr_soft_dev::composites */
+    LIST_ENTRY(zr_soft_fence) link;
+    struct zr_soft_fence **part; /* signals when all of these have; references */
+    unsigned              num_parts;
+    /* A link of a timeline's chain: its own fence and the link before, which both are parts too. */
+    struct zr_soft_fence *own, *previous;
+    uint64_t              point, previous_point;
 };
 
 struct zr_soft_fence *zr_soft_fence_create(uint64_t timeline, uint16_t class);
 struct zr_soft_fence *zr_soft_fence_get(struct zr_soft_fence *fence);
 void zr_soft_fence_put(struct zr_soft_fence *fence);
 void zr_soft_fence_signal(struct zr_soft_dev *dev, struct zr_soft_fence *fence, int status);
+/* One that signals when all of @a fences (NULL ones left out) have; NULL: no memory. */
+struct zr_soft_fence *zr_soft_fence_all(struct zr_soft_dev *dev,
+                                        struct zr_soft_fence *const *fences, unsigned count);
+/* A timeline's next link, dma_fence_chain's rules. */
+struct zr_soft_fence *zr_soft_fence_chain(struct zr_soft_dev *dev, struct zr_soft_fence *previous,
+                                          struct zr_soft_fence *fence, uint64_t point);
+/* From a timeline's head to what signals when @a point is reached; *fence_p NULL: it has been.
+ * No reference changes hands. 0, or -EINVAL: nobody has submitted it */
+int zr_soft_fence_find_point(struct zr_soft_fence **fence_p, uint64_t point);
+/* The point reached (or submitted) of a timeline; 0 of a binary fence. */
+uint64_t zr_soft_fence_point(struct zr_soft_fence *fence, bool submitted);
+
+/* ---- token.c ---- */
+
 /* A pollable fd. 0 or -errno. */
 int zr_soft_fence_export(struct zr_soft_dev *dev, struct zr_soft_fence *fence, int *fd_p);
-/* The fence behind a sync_file; *fence_p NULL if it has signalled. 0 or -EINVAL. */
+/* The fence behind a sync_file, a reference; *fence_p NULL if it has signalled. 0 or -EINVAL. */
 int zr_soft_fence_import(struct zr_soft_dev *dev, int fd, struct zr_soft_fence **fence_p);
+void zr_soft_token_signal(struct zr_soft_dev *dev, struct zr_soft_fence *fence);
+void zr_soft_tokens_free(struct zr_soft_dev *dev);
+/* ioctl(2) on a sync_file or dma-buf of this device: @a fd is of this process, and so are the fds in
+ * @a data, the kernel's copy of the argument. -ENOTTY: it is neither, or has no such request. */
+int zr_soft_fd_call(struct zr_soft_dev *dev, int fd, unsigned long request, void *data);
+
+/* ---- syncobj.c ---- */
 
 struct zr_soft_syncobj {
     unsigned              refs;
@@ -261,7 +298,12 @@ struct zr_soft_syncobj {
 };
 void zr_soft_syncobj_set(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj,
                          struct zr_soft_fence *fence);
+int  zr_soft_syncobj_add_point(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj,
+                               struct zr_soft_fence *fence, uint64_t point);
 void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj);
+int  zr_soft_syncobj_export(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj, int *fd_p);
+/* No reference; NULL: it is none. */
+struct zr_soft_syncobj *zr_soft_syncobj_import(struct zr_soft_dev *dev, int fd);
 /* Wait on zr_soft_dev::signal until CLOCK_MONOTONIC @a deadline_ns (INT64_MAX: no limit).
  * @return 0, -ETIME or -EINTR (the caller got a signal) */
 int zr_soft_wait_signal(struct zr_soft_dev *dev, int64_t deadline_ns);
@@ -318,6 +360,10 @@ int zr_soft_fd_move_up(int fd);
 void *zr_soft_bo_cpu(struct zr_soft_bo *bo);
 /* Are a userptr object's pages there? 0 or -EFAULT */
 int  zr_soft_bo_check_user(struct zr_soft_bo *bo);
+/* Until nobody writes it any more, or (@a all) uses it. 0, -ETIME, -EINTR */
+int  zr_soft_bo_wait(struct zr_soft_bo *bo, bool all, int64_t deadline_ns);
+/* The object whose dma-buf @a fd is; NULL: of none. */
+struct zr_soft_bo *zr_soft_bo_by_fd(struct zr_soft_dev *dev, int fd);
 void zr_soft_bo_add_fence(struct zr_soft_bo *bo, struct zr_soft_fence *fence, bool write);
 /* @return MAP_FAILED with errno */
 void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, int prot, int flags,
@@ -370,6 +416,7 @@ struct zr_soft_slot {
     uint8_t                *engine; /* index in zr_soft_dev::engine, row * siblings + column */
     uint64_t                timeline;
     struct zr_soft_req_list reqs; /* not complete, oldest first */
+    unsigned                num_reqs;
 };
 
 struct zr_soft_ctx {
@@ -385,6 +432,9 @@ struct zr_soft_ctx {
     unsigned            num_slots;
     struct zr_soft_slot slot[ZR_SOFT_MAX_SLOTS];
 };
+
+/* Slots of a context without an engine map are the rings of execbuf's flags; then this one. */
+#define ZR_SOFT_LEGACY_BSD2 5
 
 struct zr_soft_ctx *zr_soft_ctx_new(struct zr_soft_file *file);
 struct zr_soft_ctx *zr_soft_ctx_find(struct zr_soft_file *file, uint64_t id);
@@ -500,6 +550,7 @@ struct zr_soft_req {
     struct zr_soft_fence  *fence;
     struct zr_soft_fence **deps;
     unsigned               num_deps, max_deps;
+    struct zr_soft_fence  *start; /* waits for its start; NULL: no */
     atomic_int             error; /* negative errno: stop */
     unsigned               width, finished;
     uint64_t               progress_ns; /* when one of its batches last got on */
@@ -508,6 +559,8 @@ struct zr_soft_req {
 
 struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot *slot);
 int  zr_soft_req_await(struct zr_soft_req *req, struct zr_soft_fence *fence);
+/* Only until the other request has started. */
+void zr_soft_req_await_start(struct zr_soft_req *req, struct zr_soft_fence *fence);
 void zr_soft_req_free(struct zr_soft_req *req);
 /* Hand over; small work is done before it returns. The lock is given up meanwhile. */
 void zr_soft_req_submit(struct zr_soft_req *req);
