@@ -6,6 +6,7 @@
 #include "hooks.h"
 
 #include "abi/uct_abi.h"
+#include "trace.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,7 +43,7 @@ static void tell_ucx(unsigned event_type, void *ptr, size_t size, int mem_type)
 
 static void on_mapping(void *arg, int mapped, void *ptr, size_t size, ze_memory_type_t type)
 {
-    if (!atomic_load_explicit(&active, memory_order_acquire)) {
+    if (!atomic_load_explicit(&active, memory_order_acquire) || zr_probing()) {
         return;
     }
     if (mapped) {
@@ -99,8 +100,9 @@ static void scan_existing(const struct zr_ze *ze, int unknown)
 
 void zr_hooks_start(const struct zr_ze *ze, int unknown, void (*forget)(void *ptr, size_t size))
 {
+    const char *why = "it says so itself";
     char        info[128];
-    ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+    bool        told;
 
     pthread_mutex_lock(&start_lock);
     if (started) {
@@ -108,19 +110,21 @@ void zr_hooks_start(const struct zr_ze *ze, int unknown, void (*forget)(void *pt
     }
     started      = true;
     forget_range = forget;
-    if (ze->subscribe != NULL) {
-        /* A look-up makes the cache if it is to be used, so that it hears of what comes. */
-        (void)ucs_memtype_cache_lookup(info, 1, info);
-        atomic_store_explicit(&active, true, memory_order_release);
-        result = ze->subscribe(on_mapping, NULL);
-    }
-    if (result == ZE_RESULT_SUCCESS) {
+    /* A look-up makes the cache if it is to be used, so that it hears of what comes. */
+    (void)ucs_memtype_cache_lookup(info, 1, info);
+    atomic_store_explicit(&active, true, memory_order_release);
+    told = ze->subscribe != NULL ? ze->subscribe(on_mapping, NULL) == ZE_RESULT_SUCCESS
+                                 : zr_trace_start(ze, on_mapping, &why);
+    if (told) {
+        zr_ucs_debug("mapped memory is heard of %s",
+                     ze->subscribe != NULL ? "from the driver" : "by the loader's tracing layer");
         scan_existing(ze, unknown);
     } else {
         atomic_store_explicit(&active, false, memory_order_release);
         ucs_global_opts_set_value("MEMTYPE_CACHE", "n");
-        zr_ucs_warn("this Level Zero driver does not tell of mapped memory: UCX's memory type "
-                    "cache is turned off, as with UCX_MEMTYPE_CACHE=n");
+        zr_ucs_warn("this Level Zero driver does not tell of mapped memory and %s: UCX's memory "
+                    "type cache is turned off, as with UCX_MEMTYPE_CACHE=n",
+                    why);
     }
 out:
     pthread_mutex_unlock(&start_lock);

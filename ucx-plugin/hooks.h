@@ -7,8 +7,8 @@
 
 /**
  * From now on every map, allocation, unmap and free of Level Zero memory reaches UCX, and what
- * is mapped already is made known. Where the driver does not tell, UCX's memory-type cache is
- * turned off, which is said once. Only the first call does anything.
+ * is mapped already is made known. Told by the driver where it can, else by the loader's tracing
+ * layer; where neither works UCX's memory-type cache is turned off, which is said once. Only the first call does anything.
  * @param unknown   UCX's number for a type that must be asked for
  * @param forget    called before [ptr, ptr+size) goes away
  */

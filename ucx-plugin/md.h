@@ -4,9 +4,8 @@
 #define ZR_PLUGIN_MD_H
 
 #include "abi/layout.h"
-#include "peer.h"
-#include "rcache/rcache.h"
-#include "ze.h"
+#include "exports.h"
+#include "imports.h"
 
 #define ZR_COMPONENT_NAME "ze_range"
 
@@ -32,23 +31,8 @@ ucs_status_t zr_md_mkey_pack(struct zr_uct_md *md, uct_mem_h memh, void *address
 ucs_status_t zr_rkey_unpack(const void *buffer, uct_rkey_t *rkey_p);
 ucs_status_t zr_rkey_release(struct zr_uct_component *component, uct_rkey_t rkey, void *handle);
 
-/* ---- for the transport ---- */
-
-/* A remote key: nothing is opened before its first use. */
-struct zr_rkey {
-    struct zr_key             key;
-    uint64_t                  space; /* of the peer, in the import cache */
-    struct zr_rcache_identity identity;
-};
-
-/**
- * The peer's [remote, remote+size) at *ptr_p, until zr_import_put.
- * @return UCS_ERR_INVALID_ADDR: not inside the key; UCS_ERR_CONNECTION_RESET: the peer is gone;
- *         UCS_ERR_UNREACHABLE: it cannot be opened; UCS_ERR_NO_MEMORY. Says why, once per kind.
- */
-ucs_status_t zr_import_get(const struct zr_rkey *rkey, uint64_t remote, size_t size,
-                           struct zr_rcache_region **region_p, void **ptr_p);
-void         zr_import_put(struct zr_rcache_region *region);
+/** Counters of both caches and whose they are. */
+void zr_md_stats(struct zr_link_stats *stats);
 
 /** The one function that turns Level Zero's results into UCX's. */
 ucs_status_t zr_status_of(ze_result_t result);

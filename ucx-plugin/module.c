@@ -53,6 +53,7 @@ __attribute__((constructor)) static void load(void)
 __attribute__((destructor)) static void unload(void)
 {
     zr_hooks_stop();
+    zr_link_stop();
     zr_copy_unregister();
     if (registered) {
         uct_tl_unregister(&zr_uct_tables.tl);

@@ -24,7 +24,7 @@ bool           zr_peer_equal(const struct zr_peer *a, const struct zr_peer *b);
  * 0: out of memory. */
 uint64_t zr_peer_space(const struct zr_peer *peer);
 
-#define ZR_KEY_VERSION 1
+#define ZR_KEY_VERSION 2
 
 /* What zr_md_mkey_pack writes; at most 255 bytes. */
 struct zr_key {
@@ -33,8 +33,10 @@ struct zr_key {
     uint8_t        reserved[6];
     uint64_t       export_id; /* the exporter never gives it twice */
     uint64_t       base, size;
+    uint64_t       registration; /* random: whoever has it may ask for a new key */
+    uint64_t       link; /* where the exporter listens, 0: nowhere */
     struct zr_peer peer;
-    uint8_t        handle[64];
+    uint8_t        handle[64]; /* PIECES: a secret */
 };
 _Static_assert(sizeof(struct zr_key) <= 255, "UCP asserts that a packed key has one length byte");
 

@@ -193,13 +193,43 @@ static unsigned iface_progress(uct_iface_h tl_iface)
 
 /* ---- copies ---- */
 
+/* What is open in one piece is one copy; of several, each signals nothing, and a barrier behind
+ * them does. */
+static ze_result_t append(zr_iface_t *iface, struct op *op, char *local, uint64_t remote,
+                          size_t size, int put)
+{
+    ze_event_handle_t event = op->event;
+    size_t            done, n;
+    uint64_t          length;
+    void             *mapped;
+    ze_result_t       result = ZE_RESULT_SUCCESS;
+
+    for (done = 0; done < size && result == ZE_RESULT_SUCCESS; done += n) {
+        mapped = zr_import_at(op->region, remote + done, &length);
+        n      = length < size - done ? length : size - done;
+        event  = n == size ? op->event : NULL;
+        result = zeCommandListAppendMemoryCopy(iface->list, put ? mapped : local + done,
+                                               put ? local + done : mapped, n, event, 0, NULL);
+    }
+    if (event != NULL || (result != ZE_RESULT_SUCCESS && done == n)) {
+        return result;
+    }
+    /* Pieces are on their way, even if one more was refused: they end before this returns then. */
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zeCommandListAppendBarrier(iface->list, op->event, 0, NULL);
+    }
+    if (result != ZE_RESULT_SUCCESS) {
+        zeCommandListHostSynchronize(iface->list, CLOSE_TIMEOUT_NS);
+    }
+    return result;
+}
+
 static ucs_status_t copy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iov_count, uint64_t remote,
                          uct_rkey_t rkey, uct_completion_t *comp, int put)
 {
     zr_iface_t  *iface = (zr_iface_t *)tl_ep->iface;
     size_t       size  = iov_count == 0 ? 0 : iov->length * iov->count;
     struct op   *op;
-    void        *mapped;
     ze_result_t  result;
     ucs_status_t status;
 
@@ -217,13 +247,12 @@ static ucs_status_t copy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iov_count,
         }
     }
     op     = iface->idle;
-    status = zr_import_get((const struct zr_rkey *)rkey, remote, size, &op->region, &mapped);
+    status = zr_import_get((struct zr_rkey *)rkey, remote, size, &op->region);
     if (status != UCS_OK) {
         op->region = NULL;
         return status;
     }
-    result = zeCommandListAppendMemoryCopy(iface->list, put ? mapped : iov->buffer,
-                                           put ? iov->buffer : mapped, size, op->event, 0, NULL);
+    result = append(iface, op, iov->buffer, remote, size, put);
     if (result != ZE_RESULT_SUCCESS) {
         zr_ucs_diag("copy of %zu bytes between %p and 0x%lx of a peer: 0x%x %s", size, iov->buffer,
                     (unsigned long)remote, (unsigned)result, zr_ze_last_error(zr_ze_get()));

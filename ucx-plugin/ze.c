@@ -161,11 +161,19 @@ static uint64_t memory_size(ze_device_handle_t device)
     return sum != 0 ? sum : UINT64_MAX;
 }
 
+static void *find_function(const struct zr_ze *ze, const char *name)
+{
+    void *function = NULL;
+
+    return zeDriverGetExtensionFunctionAddress(ze->driver, name, &function) == ZE_RESULT_SUCCESS
+               ? function
+               : NULL;
+}
+
 static void start(void)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
     struct zr_ze     *ze   = &the_ze;
-    void             *function;
     ze_result_t       result;
 
     if (!find_driver(ze) || !loader_is_new_enough()) {
@@ -182,10 +190,9 @@ static void start(void)
     }
     ze->memory_size = memory_size(ze->device);
     ze->range_ext   = lists_range_extension(ze->driver);
-    if (zeDriverGetExtensionFunctionAddress(ze->driver, "zrSubscribeMappings", &function) ==
-        ZE_RESULT_SUCCESS) {
-        ze->subscribe = (zr_pfnSubscribeMappings_t)function;
-    }
+    ze->ours        = find_function(ze, "zrGetCounts") != NULL;
+    ze->subscribe   = (zr_pfnSubscribeMappings_t)find_function(ze, "zrSubscribeMappings");
+    ze->reservation = (zr_pfnMemGetReservation_t)find_function(ze, "zrMemGetReservation");
     ready = true;
 }
 

@@ -192,6 +192,12 @@ typedef ze_result_t (ZE_APICALL *zr_pfnSubscribeMappings_t)(zr_mapping_callback_
 typedef ze_result_t (ZE_APICALL *zr_pfnUnsubscribeMappings_t)(zr_mapping_callback_t callback,
                                                               void *arg);
 
+/** "zrMemGetReservation": the reservation (or allocation, or import) that @a ptr lies in, mapped
+ * there or not.
+ * @return SUCCESS; ADDRESS_NOT_FOUND: in none; INVALID_NULL_POINTER. */
+typedef ze_result_t (ZE_APICALL *zr_pfnMemGetReservation_t)(const void *ptr, void **base,
+                                                            size_t *size);
+
 /** "zrDeviceGetCompletedBatches": batches completed by each copy engine since the device was
  * opened, as the device counts them.
  * @param count   in: room in @a batches; out: number of copy engines. With 0 only asks.

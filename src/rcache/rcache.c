@@ -13,13 +13,17 @@
 struct zr_rcache {
     const struct zr_rcache_ops *ops;
     void                       *owner;
-    pthread_mutex_t             lock; /* guards all below */
+    struct zr_view              view;  /* what hits read */
+    _Atomic uint64_t            clock; /* counts hits: the order of use */
+    atomic_uint                 alive; /* regions opened and not closed */
+    atomic_bool                 over;  /* the limits; a put has to look for what to close */
+    pthread_mutex_t             lock;  /* guards all below */
     pthread_cond_t              opened;
     struct zr_itree             tree;
-    struct zr_rcache_region     idle; /* head of the list: idle.next is the oldest */
+    struct zr_rcache_region     all; /* head of the list of open regions in the tree */
     struct zr_rcache_limits     limits;
-    struct zr_rcache_stats      stats;
-    unsigned                    in_use; /* regions with refs, stale ones too */
+    struct zr_rcache_stats      stats;  /* but hits: the clock less placed */
+    uint64_t                    placed; /* times the clock counted an open */
 };
 
 static struct zr_rcache_region *region_of(struct zr_itree_node *node)
@@ -38,37 +42,35 @@ static uint64_t now_ns(void)
 int zr_rcache_create(const struct zr_rcache_ops *ops, void *owner,
                      const struct zr_rcache_limits *limits, struct zr_rcache **cache_p)
 {
-    struct zr_rcache *cache = calloc(1, sizeof(*cache));
+    struct zr_rcache *cache = aligned_alloc(64, (sizeof(*cache) + 63) / 64 * 64);
 
     if (cache == NULL) {
         return -ENOMEM;
     }
-    cache->ops       = ops;
-    cache->owner     = owner;
-    cache->limits    = *limits;
-    cache->idle.next = cache->idle.prev = &cache->idle;
+    memset(cache, 0, sizeof(*cache));
+    cache->ops      = ops;
+    cache->owner    = owner;
+    cache->limits   = *limits;
+    cache->all.next = cache->all.prev = &cache->all;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->opened, NULL);
     *cache_p = cache;
     return 0;
 }
 
+bool zr_rcache_region_acquire(struct zr_rcache_region *region)
+{
+    unsigned state = atomic_load(&region->state);
+
+    do {
+        if (state & ZR_RCACHE_STALE) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&region->state, &state, state + 1));
+    return true;
+}
+
 /* ---- steps with the lock held ---- */
-
-static void idle_remove(struct zr_rcache_region *region)
-{
-    region->prev->next = region->next;
-    region->next->prev = region->prev;
-    region->prev = region->next = NULL;
-}
-
-static void idle_append(struct zr_rcache *cache, struct zr_rcache_region *region)
-{
-    region->prev           = cache->idle.prev;
-    region->next           = &cache->idle;
-    cache->idle.prev->next = region;
-    cache->idle.prev       = region;
-}
 
 static void tree_remove(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
@@ -77,6 +79,9 @@ static void tree_remove(struct zr_rcache *cache, struct zr_rcache_region *region
     if (!region->opening) {
         cache->stats.regions--;
         cache->stats.bytes -= region->node.end - region->node.start;
+        region->prev->next = region->next;
+        region->next->prev = region->prev;
+        zr_view_remove(&cache->view, region);
     }
 }
 
@@ -87,52 +92,113 @@ static void tree_insert(struct zr_rcache *cache, struct zr_rcache_region *region
     if (!region->opening) {
         cache->stats.regions++;
         cache->stats.bytes += region->node.end - region->node.start;
+        region->prev          = cache->all.prev;
+        region->next          = &cache->all;
+        cache->all.prev->next = region;
+        cache->all.prev       = region;
+        zr_view_insert(&cache->view, region);
     }
 }
 
-/* Never hit again. Goes onto *dead_p if nobody uses it. */
+/* Never hit again. Goes onto *chain_p if it is to be closed, or its owner to be told. */
 static void make_stale(struct zr_rcache *cache, struct zr_rcache_region *region,
-                       struct zr_rcache_region **dead_p)
+                       struct zr_rcache_region **chain_p)
 {
-    if (region->in_tree) {
-        tree_remove(cache, region);
-    }
-    region->stale = true;
-    if (region->refs == 0) {
-        idle_remove(region);
-        region->next = *dead_p;
-        *dead_p      = region;
+    bool     tell  = cache->ops->stale != NULL && !region->opening;
+    unsigned state = atomic_load(&region->state), next;
+
+    tree_remove(cache, region);
+    do {
+        if (state == 0) {
+            next = ZR_RCACHE_STALE | ZR_RCACHE_CLOSED;
+        } else {
+            next = (state + tell) | ZR_RCACHE_STALE; /* used until it is told */
+        }
+    } while (!atomic_compare_exchange_weak(&region->state, &state, next));
+    if (state == 0 || tell) {
+        region->chain = *chain_p;
+        *chain_p      = region;
     }
 }
 
-static void trim(struct zr_rcache *cache, struct zr_rcache_region **dead_p)
+/* @return false: it is in use. */
+static bool evict(struct zr_rcache *cache, struct zr_rcache_region *region,
+                  struct zr_rcache_region **chain_p)
 {
-    while ((cache->stats.regions > cache->limits.regions ||
-            cache->stats.bytes > cache->limits.bytes) &&
-           cache->idle.next != &cache->idle) {
-        cache->stats.evictions++;
-        make_stale(cache, cache->idle.next, dead_p);
+    unsigned idle = 0;
+
+    if (!atomic_compare_exchange_strong(&region->state, &idle,
+                                        ZR_RCACHE_STALE | ZR_RCACHE_CLOSED)) {
+        return false;
     }
+    tree_remove(cache, region);
+    cache->stats.evictions++;
+    region->chain = *chain_p;
+    *chain_p      = region;
+    return true;
 }
 
-static void use(struct zr_rcache *cache, struct zr_rcache_region *region)
+static struct zr_rcache_region *least_recently_used(struct zr_rcache *cache)
 {
-    if (region->refs++ == 0) {
-        idle_remove(region);
-        cache->in_use++;
+    struct zr_rcache_region *region, *oldest = NULL;
+
+    for (region = cache->all.next; region != &cache->all; region = region->next) {
+        if (atomic_load(&region->state) == 0 &&
+            (oldest == NULL || atomic_load(&region->used) < atomic_load(&oldest->used))) {
+            oldest = region;
+        }
+    }
+    return oldest;
+}
+
+static bool beyond_limits(const struct zr_rcache *cache)
+{
+    return cache->stats.regions > cache->limits.regions ||
+           cache->stats.bytes > cache->limits.bytes;
+}
+
+static void trim(struct zr_rcache *cache, struct zr_rcache_region **chain_p)
+{
+    struct zr_rcache_region *region;
+
+    if (!beyond_limits(cache)) {
+        atomic_store(&cache->over, false);
+        return;
+    }
+    /* Before the search, so that a put that comes after it looks too. */
+    atomic_store(&cache->over, true);
+    while (beyond_limits(cache) && (region = least_recently_used(cache)) != NULL) {
+        evict(cache, region, chain_p);
+    }
+    if (!beyond_limits(cache)) {
+        atomic_store(&cache->over, false);
     }
 }
 
 /* ---- without the lock ---- */
 
-static void close_all(struct zr_rcache *cache, struct zr_rcache_region *dead)
+static void close_region(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
-    while (dead != NULL) {
-        struct zr_rcache_region *next = dead->next;
+    cache->ops->close(cache->owner, region);
+    atomic_fetch_sub(&cache->alive, 1);
+    pthread_mutex_lock(&cache->lock);
+    zr_view_retire(&cache->view, &region->retired);
+    pthread_mutex_unlock(&cache->lock);
+}
 
-        cache->ops->close(cache->owner, dead);
-        free(dead);
-        dead = next;
+/* What make_stale and evict have put aside. */
+static void finish(struct zr_rcache *cache, struct zr_rcache_region *chain)
+{
+    struct zr_rcache_region *next;
+
+    for (; chain != NULL; chain = next) {
+        next = chain->chain;
+        if (atomic_load(&chain->state) & ZR_RCACHE_CLOSED) {
+            close_region(cache, chain);
+        } else {
+            cache->ops->stale(cache->owner, chain);
+            zr_rcache_put(cache, chain);
+        }
     }
 }
 
@@ -141,10 +207,11 @@ unsigned zr_rcache_destroy(struct zr_rcache *cache)
     unsigned in_use;
 
     zr_rcache_shrink(cache, ~0u);
-    in_use = cache->in_use;
+    in_use = atomic_load(&cache->alive);
     if (in_use == 0) {
         pthread_cond_destroy(&cache->opened);
         pthread_mutex_destroy(&cache->lock);
+        zr_view_fini(&cache->view);
         free(cache);
     }
     return in_use;
@@ -152,13 +219,13 @@ unsigned zr_rcache_destroy(struct zr_rcache *cache)
 
 void zr_rcache_set_limits(struct zr_rcache *cache, const struct zr_rcache_limits *limits)
 {
-    struct zr_rcache_region *dead = NULL;
+    struct zr_rcache_region *chain = NULL;
 
     pthread_mutex_lock(&cache->lock);
     cache->limits = *limits;
-    trim(cache, &dead);
+    trim(cache, &chain);
     pthread_mutex_unlock(&cache->lock);
-    close_all(cache, dead);
+    finish(cache, chain);
 }
 
 static bool covers(const struct zr_itree_node *node, const void *arg)
@@ -181,13 +248,68 @@ static bool superseded(const struct zr_itree_node *node, const void *arg)
            node->start >= fresh->node.start && node->end <= fresh->node.end;
 }
 
+/* Another thread opened all of it meanwhile, from another part: one of the two is enough. */
+static bool already_open(const struct zr_itree_node *node, const void *arg)
+{
+    const struct zr_rcache_region *fresh = arg;
+    const struct zr_rcache_region *other = region_of((struct zr_itree_node *)node);
+
+    return !other->opening && node->start <= fresh->node.start && node->end >= fresh->node.end;
+}
+
+static struct zr_rcache_region *region_new(const struct zr_rcache_request *request)
+{
+    struct zr_rcache_region *region = calloc(1, sizeof(*region));
+
+    if (region != NULL) {
+        region->node.space = request->space;
+        region->node.start = request->start;
+        region->node.end   = request->start + request->size;
+        if (request->identity != NULL) {
+            region->identity = *request->identity;
+        }
+        region->opening = true;
+        atomic_init(&region->state, 1);
+    }
+    return region;
+}
+
+/* Lock held. The region that was opened gets its place, or makes way for one that has it.
+ * @return the one to be used */
+static struct zr_rcache_region *place(struct zr_rcache *cache, struct zr_rcache_region *region,
+                                      bool any, struct zr_rcache_region **chain_p)
+{
+    struct zr_itree_node *node = NULL;
+
+    if (any) {
+        node = zr_itree_find(&cache->tree, region->node.space, region->node.start,
+                             region->node.end, already_open, region);
+    }
+    if (node != NULL && zr_rcache_region_acquire(region_of(node))) {
+        atomic_store(&region->state, ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
+        region->chain = *chain_p;
+        *chain_p      = region;
+        return region_of(node);
+    }
+    atomic_store(&region->used, atomic_fetch_add(&cache->clock, 1));
+    cache->placed++;
+    tree_insert(cache, region);
+    while (cache->limits.supersede &&
+           (node = zr_itree_find(&cache->tree, region->node.space, region->node.start,
+                                 region->node.end, superseded, region)) != NULL) {
+        cache->stats.invalidations++;
+        make_stale(cache, region_of(node), chain_p);
+    }
+    trim(cache, chain_p);
+    return region;
+}
+
 /* Lock held on entry and on return, not during the owner's open. On success the region is used
  * by the caller. -EAGAIN: invalidated meanwhile. */
 static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *request,
-                       struct zr_rcache_region **region_p, struct zr_rcache_region **dead_p)
+                       struct zr_rcache_region **region_p, struct zr_rcache_region **chain_p)
 {
-    struct zr_rcache_region *region = calloc(1, sizeof(*region));
-    struct zr_itree_node    *node;
+    struct zr_rcache_region *region = region_new(request);
     uint64_t                 start = request->start, end = request->start + request->size;
     uint64_t                 began = now_ns();
     int                      ret;
@@ -195,14 +317,6 @@ static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *
     if (region == NULL) {
         return -ENOMEM;
     }
-    region->node.space = request->space;
-    region->node.start = start;
-    region->node.end   = end;
-    if (request->identity != NULL) {
-        region->identity = *request->identity;
-    }
-    region->opening = true;
-    region->refs    = 1;
     tree_insert(cache, region);
     pthread_mutex_unlock(&cache->lock);
 
@@ -217,27 +331,19 @@ static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *
     pthread_cond_broadcast(&cache->opened);
     if (ret != 0) {
         cache->stats.failures++;
-        free(region);
+        free(region); /* no reader has seen it */
         return ret;
     }
-    if (region->stale) {
-        region->refs = 0;
-        region->next = *dead_p;
-        *dead_p      = region;
+    atomic_fetch_add(&cache->alive, 1);
+    if (atomic_load(&region->state) & ZR_RCACHE_STALE) {
+        atomic_store(&region->state, ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
+        region->chain = *chain_p;
+        *chain_p      = region;
         return -EAGAIN;
     }
     region->node.start = start;
     region->node.end   = end;
-    tree_insert(cache, region);
-    cache->in_use++;
-    while (cache->limits.supersede &&
-           (node = zr_itree_find(&cache->tree, region->node.space, start, end, superseded,
-                                 region)) != NULL) {
-        cache->stats.invalidations++;
-        make_stale(cache, region_of(node), dead_p);
-    }
-    trim(cache, dead_p);
-    *region_p = region;
+    *region_p          = place(cache, region, request->identity == NULL, chain_p);
     return 0;
 }
 
@@ -246,11 +352,41 @@ static bool out_of_something(int ret)
     return ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE;
 }
 
+/* The hit's last question. The reference is given back if the answer is no. */
+static bool confirmed(struct zr_rcache *cache, struct zr_rcache_region *region)
+{
+    if (cache->ops->valid == NULL || cache->ops->valid(cache->owner, region)) {
+        atomic_store_explicit(&region->used,
+                              atomic_fetch_add_explicit(&cache->clock, 1, memory_order_relaxed),
+                              memory_order_relaxed);
+        return true;
+    }
+    zr_rcache_invalidate_region(cache, region);
+    zr_rcache_put(cache, region);
+    return false;
+}
+
+/* Lock held, and on return too. Found only here: what is not in the view for lack of memory, and
+ * what another thread is opening, which is waited for. */
+static struct zr_rcache_region *find_or_wait(struct zr_rcache               *cache,
+                                             const struct zr_rcache_request *request)
+{
+    struct zr_itree_node *node;
+
+    while ((node = zr_itree_find(&cache->tree, request->space, request->start,
+                                 request->start + request->size, covers, request)) != NULL) {
+        if (!region_of(node)->opening) {
+            return zr_rcache_region_acquire(region_of(node)) ? region_of(node) : NULL;
+        }
+        pthread_cond_wait(&cache->opened, &cache->lock);
+    }
+    return NULL;
+}
+
 int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *request,
                   struct zr_rcache_region **region_p)
 {
-    struct zr_rcache_region *region, *dead = NULL;
-    struct zr_itree_node    *node;
+    struct zr_rcache_region *region, *chain;
     unsigned                 opens  = 0;
     bool                     shrunk = false;
     int                      ret;
@@ -258,110 +394,123 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
     if (request->size == 0 || request->start + request->size < request->start) {
         return -EINVAL;
     }
-    pthread_mutex_lock(&cache->lock);
+    region = zr_view_acquire(&cache->view, request);
+    if (region != NULL && confirmed(cache, region)) {
+        *region_p = region;
+        return 0;
+    }
     for (;;) {
-        node = zr_itree_find(&cache->tree, request->space, request->start,
-                             request->start + request->size, covers, request);
-        if (node != NULL && region_of(node)->opening) {
-            pthread_cond_wait(&cache->opened, &cache->lock);
-            continue;
-        }
-        if (node != NULL) {
-            region = region_of(node);
-            use(cache, region);
-            cache->stats.hits++;
-            if (cache->ops->valid == NULL) {
-                break;
-            }
+        chain = NULL;
+        pthread_mutex_lock(&cache->lock);
+        region = find_or_wait(cache, request);
+        if (region != NULL) {
             pthread_mutex_unlock(&cache->lock);
-            if (cache->ops->valid(cache->owner, region)) {
+            if (confirmed(cache, region)) {
                 *region_p = region;
                 return 0;
             }
-            zr_rcache_invalidate_region(cache, region);
-            zr_rcache_put(cache, region);
-            pthread_mutex_lock(&cache->lock);
-            cache->stats.hits--;
             continue;
         }
         cache->stats.misses++;
-        ret = open_region(cache, request, &region, &dead);
-        if (ret == 0) {
-            break;
-        }
+        ret = open_region(cache, request, region_p, &chain);
         pthread_mutex_unlock(&cache->lock);
-        close_all(cache, dead);
-        dead = NULL;
+        finish(cache, chain);
+        if (ret == 0) {
+            return 0;
+        }
         if (out_of_something(ret) && !shrunk && zr_rcache_shrink(cache, ~0u) > 0) {
             shrunk = true;
         } else if (ret != -EAGAIN || ++opens == MAX_OPENS) {
             return ret;
         }
-        pthread_mutex_lock(&cache->lock);
     }
-    pthread_mutex_unlock(&cache->lock);
-    close_all(cache, dead);
-    *region_p = region;
-    return 0;
 }
 
 void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
-    struct zr_rcache_region *dead = NULL;
+    struct zr_rcache_region *chain = NULL;
+    unsigned                 state = atomic_load(&region->state), next;
 
-    pthread_mutex_lock(&cache->lock);
-    if (--region->refs == 0) {
-        cache->in_use--;
-        idle_append(cache, region);
-        if (region->stale) {
-            make_stale(cache, region, &dead);
-        } else {
-            trim(cache, &dead);
+    do {
+        next = state - 1;
+        if (next == ZR_RCACHE_STALE) {
+            next |= ZR_RCACHE_CLOSED;
         }
+    } while (!atomic_compare_exchange_weak(&region->state, &state, next));
+    if (next & ZR_RCACHE_CLOSED) {
+        close_region(cache, region);
+    } else if (next == 0 && atomic_load(&cache->over)) {
+        pthread_mutex_lock(&cache->lock);
+        trim(cache, &chain);
+        pthread_mutex_unlock(&cache->lock);
+        finish(cache, chain);
     }
-    pthread_mutex_unlock(&cache->lock);
-    close_all(cache, dead);
 }
 
-void zr_rcache_invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size)
+static bool has_id(const struct zr_itree_node *node, const void *id)
 {
-    struct zr_rcache_region *dead = NULL;
+    return region_of((struct zr_itree_node *)node)->identity.id == *(const uint64_t *)id;
+}
+
+static void invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size,
+                       const uint64_t *id)
+{
+    struct zr_rcache_region *chain = NULL;
     struct zr_itree_node    *node;
     uint64_t                 end = start + size < start ? UINT64_MAX : start + size;
 
     pthread_mutex_lock(&cache->lock);
-    while ((node = zr_itree_find(&cache->tree, space, start, end, NULL, NULL)) != NULL) {
+    while ((node = zr_itree_find(&cache->tree, space, start, end, id != NULL ? has_id : NULL,
+                                 id)) != NULL) {
         cache->stats.invalidations++;
-        make_stale(cache, region_of(node), &dead);
+        make_stale(cache, region_of(node), &chain);
     }
     pthread_mutex_unlock(&cache->lock);
-    close_all(cache, dead);
+    finish(cache, chain);
+}
+
+void zr_rcache_invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size)
+{
+    invalidate(cache, space, start, size, NULL);
+}
+
+void zr_rcache_invalidate_id(struct zr_rcache *cache, uint64_t space, uint64_t start,
+                             uint64_t size, uint64_t id)
+{
+    invalidate(cache, space, start, size, &id);
 }
 
 void zr_rcache_invalidate_region(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
-    struct zr_rcache_region *dead = NULL;
+    struct zr_rcache_region *chain = NULL;
 
     pthread_mutex_lock(&cache->lock);
-    if (!region->stale) {
+    if (region->in_tree) {
         cache->stats.invalidations++;
-        make_stale(cache, region, &dead);
+        make_stale(cache, region, &chain);
     }
     pthread_mutex_unlock(&cache->lock);
+    finish(cache, chain);
 }
 
 unsigned zr_rcache_shrink(struct zr_rcache *cache, unsigned count)
 {
-    struct zr_rcache_region *dead   = NULL;
+    struct zr_rcache_region *chain = NULL, *region, *next;
     unsigned                 closed = 0;
 
     pthread_mutex_lock(&cache->lock);
-    for (; closed < count && cache->idle.next != &cache->idle; closed++) {
-        cache->stats.evictions++;
-        make_stale(cache, cache->idle.next, &dead);
+    if (count >= cache->stats.regions) {
+        for (region = cache->all.next; region != &cache->all; region = next) {
+            next = region->next;
+            closed += evict(cache, region, &chain);
+        }
+    } else {
+        while (closed < count && (region = least_recently_used(cache)) != NULL) {
+            closed += evict(cache, region, &chain);
+        }
     }
     pthread_mutex_unlock(&cache->lock);
-    close_all(cache, dead);
+    finish(cache, chain);
     return closed;
 }
 
@@ -369,5 +518,6 @@ void zr_rcache_get_stats(struct zr_rcache *cache, struct zr_rcache_stats *stats)
 {
     pthread_mutex_lock(&cache->lock);
     *stats = cache->stats;
+    stats->hits = atomic_load(&cache->clock) - cache->placed;
     pthread_mutex_unlock(&cache->lock);
 }

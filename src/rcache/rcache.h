@@ -10,16 +10,21 @@
  * either stale (invalidated, or superseded by a newer one) or the least recently used one beyond
  * the limits. What is in use is never closed.
  *
- * Locks: one mutex per cache guards the tree, the lists and every field of a region; it is held
- * only for steps in memory. No function of the owner is called with it held, so they may take
- * system calls and locks, and may call back into the cache.
+ * A hit looks into a view of the open regions (view.h) and counts a reference, all with atomic
+ * operations: it takes no lock, allocates nothing and makes no system call.
+ *
+ * Locks: one mutex per cache guards the tree, the list and the limits; misses and invalidations
+ * hold it, only for steps in memory. No function of the owner is called with it held, so they may
+ * take system calls and locks, and may call back into the cache.
  */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef ZR_RCACHE_H
 #define ZR_RCACHE_H
 
 #include "itree.h"
+#include "view.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,14 +35,22 @@ struct zr_rcache_identity {
     uint8_t  bytes[64];
 };
 
+/* References in the low bits. No reference is taken of what is stale; what is closed, by the one
+ * who set the bit, has none. */
+#define ZR_RCACHE_STALE  (1u << 31)
+#define ZR_RCACHE_CLOSED (1u << 30)
+
 struct zr_rcache_region {
+    struct zr_retired         retired; /* the cache's */
     struct zr_itree_node      node; /* node.space, node.start, node.end: what it covers */
     struct zr_rcache_identity identity;
     void                     *data; /* the owner's; set by open, released by close */
     /* the rest belongs to the cache */
-    unsigned                 refs;
-    bool                     opening, stale, in_tree;
-    struct zr_rcache_region *prev, *next; /* in the list of idle regions, oldest first */
+    atomic_uint              state;
+    _Atomic uint64_t         used; /* the cache's clock when it was last hit */
+    bool                     opening, in_tree;
+    struct zr_rcache_region *prev, *next; /* of all that are in the tree and open */
+    struct zr_rcache_region *chain;       /* of those to be closed or told */
 };
 
 struct zr_rcache_request {
@@ -58,6 +71,9 @@ struct zr_rcache_ops {
                 struct zr_rcache_region *region, uint64_t *start_p, uint64_t *end_p);
     /** Called once for each region that open made, when nobody uses it any more. */
     void (*close)(void *owner, struct zr_rcache_region *region);
+    /** May be NULL. Called once when a region that is in use is invalidated, before the
+     * invalidation returns; the close still follows. */
+    void (*stale)(void *owner, struct zr_rcache_region *region);
     /** May be NULL. Asked on a hit; false makes the region stale and the hit a miss. */
     bool (*valid)(void *owner, const struct zr_rcache_region *region);
 };
@@ -86,9 +102,9 @@ unsigned zr_rcache_destroy(struct zr_rcache *cache);
 void zr_rcache_set_limits(struct zr_rcache *cache, const struct zr_rcache_limits *limits);
 
 /**
- * Find or open a region around the request and use it. A hit allocates nothing and makes no
- * system call. Two threads that miss the same range open it once; misses of different ranges do
- * not wait for each other.
+ * Find or open a region around the request and use it. A hit takes no lock, allocates nothing and
+ * makes no system call. Two threads that miss the same range open it once; misses of different
+ * ranges do not wait for each other.
  * @return 0; -EINVAL: size 0 or wrapped; -ENOMEM; -EAGAIN: it was invalidated as often as it was
  *         opened; what open returned.
  */
@@ -99,11 +115,17 @@ void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region);
 /** Whatever overlaps [start, start+size) of @a space is never hit again: closed now if idle,
  * at its last put otherwise. */
 void zr_rcache_invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size);
+/** The same for those of identity number @a id only. */
+void zr_rcache_invalidate_id(struct zr_rcache *cache, uint64_t space, uint64_t start,
+                             uint64_t size, uint64_t id);
 /** The same for one region the caller uses. */
 void zr_rcache_invalidate_region(struct zr_rcache *cache, struct zr_rcache_region *region);
 
 /** Close up to @a count idle regions, the least recently used first. @return how many. */
 unsigned zr_rcache_shrink(struct zr_rcache *cache, unsigned count);
+
+/** One more reference, for view.c. @return false: it is stale. */
+bool zr_rcache_region_acquire(struct zr_rcache_region *region);
 
 void zr_rcache_get_stats(struct zr_rcache *cache, struct zr_rcache_stats *stats);
 

@@ -12,6 +12,9 @@ enum zr_compat { ZR_COMPAT_SPEC, ZR_COMPAT_INTEL };
 /* Whose faults are imitated. */
 enum zr_quirks { ZR_QUIRKS_NONE, ZR_QUIRKS_INTEL };
 
+/* What a driver may lack that this one has: bits. */
+enum zr_hide { ZR_HIDE_NONE = 0, ZR_HIDE_RANGE = 1, ZR_HIDE_FUNCTIONS = 2, ZR_HIDE_ALL = 3 };
+
 struct zr_config {
     enum zr_log_level   log;               /* ZERANGE_LOG=error|warn|info|debug (warn) */
     const char         *soft;              /* ZERANGE_SOFT=PROFILE[,PROFILE...]: software devices
@@ -32,6 +35,8 @@ struct zr_config {
     uint32_t            engine_rate[16];   /* of copy engine 0, 1, ... of a device (all alike) */
     enum zr_compat      compat;            /* ZERANGE_COMPAT=spec|intel (spec) */
     enum zr_quirks      quirks;            /* ZERANGE_QUIRKS=none|intel (none) */
+    enum zr_hide        hide;              /* ZERANGE_HIDE=none|range|functions|all (none): the range
+                                              extension, the functions of zerange.h */
     uint64_t            affinity_mask;     /* ZE_AFFINITY_MASK=DEVICE[.0][,DEVICE[.0]...]: bit i:
                                               device i is shown (all) */
 };

@@ -66,15 +66,20 @@ ze_result_t zr_zeDriverGetIpcProperties(ze_driver_handle_t hDriver,
 ze_result_t zr_zeDriverGetExtensionProperties(ze_driver_handle_t hDriver, uint32_t *pCount,
                                               ze_driver_extension_properties_t *properties)
 {
+    uint32_t hidden, count;
+
     ZR_CHECK_HANDLE(hDriver, ZR_KIND_DRIVER);
     ZR_CHECK_POINTER(pCount);
-    if (*pCount == 0 || *pCount > ZR_ARRAY_SIZE(zr_extensions)) {
-        *pCount = ZR_ARRAY_SIZE(zr_extensions);
+    hidden = (zr_config()->hide & ZR_HIDE_RANGE) ? 1 : 0; /* it is the first */
+    count  = ZR_ARRAY_SIZE(zr_extensions) - hidden;
+    if (*pCount == 0 || *pCount > count) {
+        *pCount = count;
     }
     for (uint32_t i = 0; properties != NULL && i < *pCount; i++) {
         memset(properties[i].name, 0, sizeof(properties[i].name));
-        memcpy(properties[i].name, zr_extensions[i].name, strlen(zr_extensions[i].name));
-        properties[i].version = zr_extensions[i].version;
+        memcpy(properties[i].name, zr_extensions[hidden + i].name,
+               strlen(zr_extensions[hidden + i].name));
+        properties[i].version = zr_extensions[hidden + i].version;
     }
     return ZE_RESULT_SUCCESS;
 }
@@ -109,6 +114,23 @@ static ze_result_t ZE_APICALL zr_unsubscribe_mappings(zr_mapping_callback_t call
 {
     ZR_CHECK_POINTER(callback);
     zr_va_unsubscribe(callback, arg);
+    return ZE_RESULT_SUCCESS;
+}
+
+static ze_result_t ZE_APICALL zr_mem_reservation(const void *ptr, void **base, size_t *size)
+{
+    struct zr_va_info info;
+
+    ZR_CHECK_POINTER(ptr);
+    ZR_CHECK_POINTER(base);
+    ZR_CHECK_POINTER(size);
+    memset(&info, 0, sizeof(info));
+    zr_va_query(ptr, &info);
+    if (info.region_size == 0) {
+        return zr_fail(ZE_RESULT_ERROR_ADDRESS_NOT_FOUND, "%p is not in a reservation", ptr);
+    }
+    *base = (void *)info.region_base;
+    *size = info.region_size;
     return ZE_RESULT_SUCCESS;
 }
 
@@ -161,6 +183,7 @@ ze_result_t zr_zeDriverGetExtensionFunctionAddress(ze_driver_handle_t hDriver, c
     } functions[] = {
         {"zrSubscribeMappings", zr_subscribe_mappings},
         {"zrUnsubscribeMappings", zr_unsubscribe_mappings},
+        {"zrMemGetReservation", zr_mem_reservation},
         {"zrDeviceGetCompletedBatches", zr_device_completed_batches},
         {"zrGetCounts", zr_get_counts},
         {"zrPhysicalMemGetProperties", zr_physical_properties},
@@ -173,6 +196,9 @@ ze_result_t zr_zeDriverGetExtensionFunctionAddress(ze_driver_handle_t hDriver, c
     ZR_CHECK_HANDLE(hDriver, ZR_KIND_DRIVER);
     ZR_CHECK_POINTER(name);
     ZR_CHECK_POINTER(ppFunctionAddress);
+    if (zr_config()->hide & ZR_HIDE_FUNCTIONS) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "\"%s\" is hidden by ZERANGE_HIDE", name);
+    }
     for (unsigned i = 0; i < ZR_ARRAY_SIZE(functions); i++) {
         if (strcmp(name, functions[i].name) == 0) {
             *ppFunctionAddress = functions[i].function;

@@ -100,6 +100,10 @@ ze_result_t zr_zeMemGetIpcHandleWithProperties(ze_context_handle_t hContext, con
     range = zr_quirks() ? zr_quirk_range_desc(pNext)
                         : zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC);
     type  = zr_chain_find(pNext, ZE_STRUCTURE_TYPE_IPC_MEM_HANDLE_TYPE_EXT_DESC);
+    if (range != NULL && (zr_config()->hide & ZR_HIDE_RANGE)) {
+        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                       "the range extension is hidden by ZERANGE_HIDE");
+    }
     if (range != NULL && range->size == 0) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_SIZE, "range at %p: size 0", ptr);
     }

@@ -26,6 +26,7 @@
 
 static struct {
     int           rank, fd;
+    int           multi_thread; /* set before pair_start_ucx: workers of several threads */
     ucp_context_h context;
     ucp_worker_h  worker;
     ucp_ep_h      ep;
@@ -90,7 +91,9 @@ static ucs_status_t pair_wait(void *request)
 
 static void pair_start_ucx(void)
 {
-    ucp_params_t        params  = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+    ucp_params_t        params  = {.field_mask = UCP_PARAM_FIELD_FEATURES |
+                                                 UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                                   .mt_workers_shared = pair.multi_thread,
                                    .features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
     ucp_worker_params_t wparams = {0};
     ucp_config_t       *config;
@@ -157,9 +160,11 @@ static void pair_enter(void (*body)(void), unsigned *which)
     exit(0);
 }
 
+static int pair_victim = 1; /* the rank that may be killed with SIGKILL */
+
 /* Start two processes. They load UCX themselves: it has a thread of its own from the start, and a
  * fork may copy the locks that thread holds. @return 0; 1 if either failed or took longer than
- * @a timeout seconds; 77 if they skipped. Rank 1 may be killed with SIGKILL. */
+ * @a timeout seconds; 77 if they skipped. */
 static int pair_run(const char *self, unsigned which, unsigned timeout)
 {
     pid_t pids[2], pid;
@@ -189,7 +194,8 @@ static int pair_run(const char *self, unsigned which, unsigned timeout)
         pid = wait(&status);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
             result = result ? result : 77;
-        } else if (pid == pids[1] && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        } else if (pid == pids[pair_victim] && WIFSIGNALED(status) &&
+                   WTERMSIG(status) == SIGKILL) {
             continue; /* by its own test */
         } else if (status != 0) {
             fprintf(stderr, "rank %d: %s %d\n", pid == pids[1],

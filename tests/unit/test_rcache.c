@@ -11,12 +11,17 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 /* A fake owner: counts, and widens or fails as a test asks. */
 struct owner {
-    atomic_int       opens, closes, live;
+    atomic_int       opens, closes, live, told;
     uint64_t         widen; /* both sides, aligned */
     int              fail;  /* what open returns */
     int              fail_times;
@@ -57,9 +62,18 @@ static void fake_close(void *arg, struct zr_rcache_region *region)
     struct owner *owner = arg;
 
     assert_ptr_equal(region->data, owner);
-    assert_int_equal(region->refs, 0);
+    assert_int_equal(atomic_load(&region->state), ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
     atomic_fetch_add(&owner->closes, 1);
     atomic_fetch_sub(&owner->live, 1);
+}
+
+static void fake_stale(void *arg, struct zr_rcache_region *region)
+{
+    struct owner *owner = arg;
+
+    assert_ptr_equal(region->data, owner);
+    assert_true(atomic_load(&region->state) > ZR_RCACHE_STALE); /* in use */
+    atomic_fetch_add(&owner->told, 1);
 }
 
 static bool fake_valid(void *arg, const struct zr_rcache_region *region)
@@ -67,7 +81,7 @@ static bool fake_valid(void *arg, const struct zr_rcache_region *region)
     return !((struct owner *)arg)->invalid;
 }
 
-static const struct zr_rcache_ops ops = {fake_open, fake_close, fake_valid};
+static const struct zr_rcache_ops ops = {fake_open, fake_close, fake_stale, fake_valid};
 
 static struct zr_rcache *make(struct owner *owner, uint64_t regions, uint64_t bytes,
                               bool supersede)
@@ -307,6 +321,14 @@ static void *touch_once(void *arg)
     return NULL;
 }
 
+static void *touch_any(void *arg)
+{
+    struct thread *t = arg;
+
+    touch(t->cache, 1, t->start, 0x1000, 0);
+    return NULL;
+}
+
 static void spawn(struct thread *t, struct zr_rcache *cache, uint64_t start,
                   void *(*body)(void *))
 {
@@ -423,6 +445,154 @@ static void random_use_leaks_nothing(void **state)
     assert_int_equal(owner.live, 0);
 }
 
+/* ---- what a hit costs ---- */
+
+static atomic_int locks, allocations;
+
+int   __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+int   __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    atomic_fetch_add(&locks, 1);
+    return __real_pthread_mutex_lock(mutex);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __real_calloc(count, size);
+}
+
+static void a_hit_takes_no_lock_and_allocates_nothing(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    unsigned          k;
+
+    locks = allocations = 0;
+    for (k = 0; k < 50; k++) {
+        touch(cache, 1 + k % 3, 0x10000 * k, 0x8000, 1 + k);
+    }
+    assert_true(locks > 0 && allocations > 0); /* misses are counted, so hits would be */
+    locks = allocations = 0;
+    for (k = 0; k < 50; k++) {
+        touch(cache, 1 + k % 3, 0x10000 * k + k, 0x100, 1 + k);
+    }
+    assert_int_equal(owner.opens, 50);
+    assert_int_equal(locks, 0);
+    assert_int_equal(allocations, 0);
+    zr_rcache_destroy(cache);
+}
+
+/* The kernel ends a process in strict mode at any call but read, write and exit. */
+static void a_hit_makes_no_system_call(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    unsigned          k;
+    int               status;
+    pid_t             pid;
+
+    for (k = 0; k < 50; k++) {
+        touch(cache, 1, 0x10000 * k, 0x8000, 1 + k);
+    }
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) {
+            _exit(2);
+        }
+        for (k = 0; k < 1000; k++) {
+            touch(cache, 1, 0x10000 * (k % 50), 0x8000, 1 + k % 50);
+        }
+        syscall(SYS_exit, owner.opens == 50 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+        print_message("strict mode cannot be entered here\n");
+    } else {
+        assert_int_equal(status, 0);
+    }
+    zr_rcache_destroy(cache);
+}
+
+static void an_owner_is_told_of_what_goes_stale_in_use(void **state)
+{
+    struct owner             owner;
+    struct zr_rcache        *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_region *region;
+
+    assert_int_equal(get(cache, 0, 0x1000, 0x1000, 0, &region), 0);
+    zr_rcache_invalidate(cache, 0, 0x1fff, 1);
+    assert_int_equal(owner.told, 1);
+    assert_int_equal(owner.closes, 0);
+    zr_rcache_invalidate(cache, 0, 0x1fff, 1);
+    zr_rcache_invalidate_region(cache, region);
+    assert_int_equal(owner.told, 1); /* once */
+    zr_rcache_put(cache, region);
+    assert_int_equal(owner.closes, 1);
+    touch(cache, 0, 0x1000, 0x1000, 0);
+    zr_rcache_invalidate(cache, 0, 0x1000, 1);
+    assert_int_equal(owner.told, 1); /* an idle one is closed */
+    assert_int_equal(owner.closes, 2);
+    zr_rcache_destroy(cache);
+}
+
+static void invalidation_by_number_spares_the_others(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+
+    touch(cache, 1, 0x1000, 0x2000, 5);
+    touch(cache, 1, 0x1000, 0x2000, 6);
+    touch(cache, 2, 0x1000, 0x2000, 5);
+    zr_rcache_invalidate_id(cache, 1, 0, UINT64_MAX, 5);
+    assert_int_equal(owner.closes, 1);
+    touch(cache, 1, 0x1000, 0x2000, 6);
+    touch(cache, 2, 0x1000, 0x2000, 5);
+    assert_int_equal(owner.opens, 3);
+    touch(cache, 1, 0x1000, 0x2000, 5);
+    assert_int_equal(owner.opens, 4);
+    zr_rcache_destroy(cache);
+}
+
+/* Two slices of one extent are missed at once: one region stays. */
+static void slices_missed_at_once_leave_one_region(void **state)
+{
+    struct owner          owner;
+    struct zr_rcache     *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct zr_rcache_stats stats;
+    struct thread         t[2];
+    unsigned              k;
+
+    owner.widen = 0x10000;
+    owner.hold  = 1;
+    for (k = 0; k < 2; k++) {
+        spawn(&t[k], cache, 0x2000 * k, touch_any);
+    }
+    while (owner.inside != 2) {
+        sched_yield();
+    }
+    owner.hold = 0;
+    pthread_join(t[0].id, NULL);
+    pthread_join(t[1].id, NULL);
+    zr_rcache_get_stats(cache, &stats);
+    assert_int_equal(stats.regions, 1);
+    assert_int_equal(owner.closes, 1);
+    assert_int_equal(zr_rcache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +609,11 @@ int main(void)
         cmocka_unit_test(misses_do_not_wait_for_each_other_nor_do_hits),
         cmocka_unit_test(invalidated_while_opening_is_opened_again),
         cmocka_unit_test(random_use_leaks_nothing),
+        cmocka_unit_test(a_hit_takes_no_lock_and_allocates_nothing),
+        cmocka_unit_test(a_hit_makes_no_system_call),
+        cmocka_unit_test(an_owner_is_told_of_what_goes_stale_in_use),
+        cmocka_unit_test(invalidation_by_number_spares_the_others),
+        cmocka_unit_test(slices_missed_at_once_leave_one_region),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

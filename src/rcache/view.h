@@ -1,0 +1,52 @@
+/* What hits are looked up in: a sorted array of the open regions that readers search without a
+ * lock. Who changes it holds the cache's mutex; readers see the old array or the new one. What
+ * was taken out is freed when no reader can see it any more (two epochs later).
+ *
+ *   reader   enter ── load the array ── search ── take a reference ── leave
+ *   writer   publish a new array, retire the old one ── advance: an epoch ends when the readers of
+ *            the one before it have left
+ */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZR_RCACHE_VIEW_H
+#define ZR_RCACHE_VIEW_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct zr_rcache_region;
+struct zr_rcache_request;
+
+/* First member of what may be retired. */
+struct zr_retired {
+    struct zr_retired *next;
+    unsigned           epoch;
+};
+
+#define ZR_VIEW_STRIPES 16 /* readers of different threads write to different cache lines */
+
+struct zr_view {
+    _Atomic(struct zr_view_array *) array; /* NULL: empty */
+    atomic_uint                     epoch;
+    struct {
+        _Alignas(64) atomic_uint inside[2]; /* readers by the parity of their epoch */
+    } stripes[ZR_VIEW_STRIPES];
+    struct zr_retired *retired; /* the newest first; guarded by the cache's mutex */
+};
+
+/** A region that answers @a request, with one reference; NULL if there is none in the view. No
+ * lock, no allocation, no system call. */
+struct zr_rcache_region *zr_view_acquire(struct zr_view *view,
+                                         const struct zr_rcache_request *request);
+
+/* ---- with the cache's mutex held ---- */
+
+/** Without memory for it the region is not in the view and is found by the slow way only. */
+void zr_view_insert(struct zr_view *view, struct zr_rcache_region *region);
+void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region);
+/** Free @a item, whose first member is @a item, when no reader can see it. */
+void zr_view_retire(struct zr_view *view, struct zr_retired *item);
+/** Nobody reads any more. */
+void zr_view_fini(struct zr_view *view);
+
+#endif

@@ -1,0 +1,364 @@
+/* Exports: see exports.h. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "exports.h"
+
+#include "hooks.h"
+#include "md.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WHY 256 /* room for the reasons why something cannot be exported */
+
+/* Guarded by the lock below: next, share. The rest is constant. */
+struct export {
+    struct export  *next; /* of all that have a region */
+    struct zr_share share;
+    uint64_t        base, size, id;
+    uint8_t         secret[64];    /* what the key's handle holds */
+    uint8_t         kind;          /* enum zr_share_kind */
+    uint64_t        allocation_id; /* of the only allocation behind it */
+};
+
+static struct {
+    pthread_mutex_t           lock;
+    struct export            *all;
+    struct zr_registration   *registrations; /* and the region of each */
+    _Atomic(struct zr_rcache *) cache;
+    _Atomic uint64_t          max_extent;
+    _Atomic uint64_t          next_id;
+    _Atomic uint64_t          link; /* where we listen */
+    const struct zr_link_ops *link_ops;
+} zr_exports = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
+
+static int errno_of(ze_result_t result)
+{
+    ucs_status_t status = zr_status_of(result);
+
+    return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
+}
+
+/* ---- one export ---- */
+
+static int export_open(void *owner, const struct zr_rcache_request *request,
+                       struct zr_rcache_region *region, uint64_t *start_p, uint64_t *end_p)
+{
+    const struct zr_ze *ze     = zr_ze_get();
+    struct export      *export = calloc(1, sizeof(*export));
+    ze_result_t         result;
+
+    if (export == NULL) {
+        return -ENOMEM;
+    }
+    atomic_store(&zr_exports.link, zr_link_start(zr_exports.link_ops));
+    (void)zr_ze_memory_type(ze, (void *)(uintptr_t)request->start, &export->allocation_id);
+    result = zr_share_export(ze, request->start, request->size, zr_exports.max_extent,
+                             &export->share, (char *)request->arg, WHY);
+    if (result != ZE_RESULT_SUCCESS) {
+        free(export);
+        return errno_of(result);
+    }
+    export->id   = atomic_fetch_add(&zr_exports.next_id, 1);
+    export->kind = (uint8_t)export->share.kind;
+    export->base = export->share.base;
+    export->size = export->share.size;
+    memcpy(export->secret, export->share.handle.data, sizeof(export->secret));
+    pthread_mutex_lock(&zr_exports.lock);
+    export->next   = zr_exports.all;
+    zr_exports.all = export;
+    pthread_mutex_unlock(&zr_exports.lock);
+    region->data     = export;
+    region->identity = (struct zr_rcache_identity){.id = export->id};
+    *start_p         = export->base;
+    *end_p           = ucs_max(*end_p, export->base + export->size);
+    zr_ucs_debug("exported 0x%lx..0x%lx as %lu", (unsigned long)*start_p, (unsigned long)*end_p,
+                 (unsigned long)export->id);
+    return 0;
+}
+
+/* Nothing keeps the memory but what importers have open, and they are told. */
+static void export_end(struct export *export)
+{
+    struct zr_share share;
+
+    pthread_mutex_lock(&zr_exports.lock);
+    share         = export->share;
+    export->share = (struct zr_share){0};
+    pthread_mutex_unlock(&zr_exports.lock);
+    if (share.kind != ZR_SHARE_NONE) {
+        zr_share_release(zr_ze_get(), &share);
+        zr_link_let_go(export->id, export->base, export->size);
+    }
+}
+
+static void export_close(void *owner, struct zr_rcache_region *region)
+{
+    struct export  *export = region->data;
+    struct export **link;
+
+    export_end(export);
+    pthread_mutex_lock(&zr_exports.lock);
+    for (link = &zr_exports.all; *link != export; link = &(*link)->next) {
+    }
+    *link = export->next;
+    pthread_mutex_unlock(&zr_exports.lock);
+    free(export);
+}
+
+static void export_stale(void *owner, struct zr_rcache_region *region)
+{
+    export_end(region->data);
+}
+
+/* Without events, only an allocation that is still the same one may be hit; a range of several
+ * has no such number. */
+static bool export_valid(void *owner, const struct zr_rcache_region *region)
+{
+    const struct export *export = region->data;
+    uint64_t             id     = 0;
+
+    if (zr_hooks_active()) {
+        return true;
+    }
+    return export->kind == ZR_SHARE_PLAIN &&
+           zr_ze_memory_type(zr_ze_get(), (void *)(uintptr_t)region->node.start, &id) !=
+               ZE_MEMORY_TYPE_UNKNOWN &&
+           id == export->allocation_id;
+}
+
+static const struct zr_rcache_ops export_ops = {export_open, export_close, export_stale,
+                                                export_valid};
+
+/* ---- for the memory domain ---- */
+
+int zr_exports_start(const struct zr_rcache_limits *limits, uint64_t max_extent,
+                     const struct zr_link_ops *link)
+{
+    struct zr_rcache *cache = atomic_load(&zr_exports.cache);
+
+    atomic_store(&zr_exports.max_extent, max_extent);
+    if (cache == NULL) {
+        zr_exports.link_ops = link;
+        if (zr_rcache_create(&export_ops, NULL, limits, &cache) != 0) {
+            return -ENOMEM;
+        }
+        atomic_store(&zr_exports.cache, cache);
+    }
+    zr_rcache_set_limits(cache, limits);
+    return 0;
+}
+
+static struct zr_rcache_region *get(uint64_t start, uint64_t size, char *why)
+{
+    struct zr_rcache_request request = {0, start, size, NULL, why};
+    struct zr_rcache_region *region;
+
+    return zr_rcache_get(atomic_load(&zr_exports.cache), &request, &region) == 0 ? region : NULL;
+}
+
+static struct zr_rcache_region *get_or_say(const void *address, size_t length)
+{
+    static atomic_flag       said     = ATOMIC_FLAG_INIT;
+    char                     why[WHY] = "";
+    struct zr_rcache_region *region   = get((uintptr_t)address, length, why);
+
+    if (region == NULL && !atomic_flag_test_and_set(&said)) {
+        zr_ucs_warn("%p..%p cannot be exported (%s): peers reach such memory through host memory",
+                    address, (const char *)address + length, why);
+    }
+    return region;
+}
+
+ucs_status_t zr_registration_create(void *address, size_t length,
+                                    struct zr_registration **registration_p)
+{
+    struct zr_registration *registration = calloc(1, sizeof(*registration));
+
+    if (registration == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    registration->id      = ucs_generate_uuid((uintptr_t)registration);
+    registration->address = address;
+    registration->length  = length;
+    registration->region  = get_or_say(address, length);
+    pthread_mutex_lock(&zr_exports.lock);
+    registration->next       = zr_exports.registrations;
+    zr_exports.registrations = registration;
+    pthread_mutex_unlock(&zr_exports.lock);
+    *registration_p = registration;
+    return UCS_OK;
+}
+
+void zr_registration_destroy(struct zr_registration *registration, bool invalidate)
+{
+    struct zr_rcache        *cache = atomic_load(&zr_exports.cache);
+    struct zr_registration **link;
+
+    pthread_mutex_lock(&zr_exports.lock);
+    for (link = &zr_exports.registrations; *link != registration; link = &(*link)->next) {
+    }
+    *link = registration->next;
+    pthread_mutex_unlock(&zr_exports.lock);
+    if (registration->region != NULL) {
+        if (invalidate) {
+            zr_rcache_invalidate_region(cache, registration->region);
+        }
+        zr_rcache_put(cache, registration->region);
+    }
+    free(registration);
+}
+
+static void fill_key(const struct zr_registration *registration,
+                     const struct zr_rcache_region *region, struct zr_key *key)
+{
+    const struct export *export = region->data;
+
+    key->kind         = export->kind;
+    key->export_id    = export->id;
+    key->base         = export->base;
+    key->size         = export->size;
+    key->registration = registration->id;
+    key->link         = atomic_load(&zr_exports.link);
+    memcpy(key->handle, export->secret, sizeof(key->handle));
+}
+
+void zr_registration_key(struct zr_registration *registration, struct zr_key *key)
+{
+    struct zr_rcache_region *old = NULL, *fresh;
+
+    memset(key, 0, sizeof(*key));
+    key->version = ZR_KEY_VERSION;
+    key->kind    = ZR_SHARE_NONE;
+    key->peer    = zr_peer_self();
+    /* UCP keeps registrations. What lies beside this one may be another memory by now; and without
+     * events its own as well, which neither UCP nor we are told of. */
+    if (registration->region == NULL && zr_hooks_active()) {
+        return;
+    }
+    fresh = get_or_say(registration->address, registration->length);
+    pthread_mutex_lock(&zr_exports.lock);
+    if (fresh != registration->region) {
+        old                  = registration->region;
+        registration->region = fresh;
+    } else {
+        old = fresh; /* one use of it is enough */
+    }
+    if (fresh != NULL) {
+        fill_key(registration, fresh, key);
+    }
+    pthread_mutex_unlock(&zr_exports.lock);
+    if (old != NULL) {
+        zr_rcache_put(atomic_load(&zr_exports.cache), old);
+    }
+}
+
+void zr_exports_forget(void *ptr, size_t size)
+{
+    struct zr_rcache *cache = atomic_load(&zr_exports.cache);
+
+    if (cache != NULL) {
+        zr_rcache_invalidate(cache, 0, (uintptr_t)ptr, size);
+    }
+}
+
+void zr_exports_stats(struct zr_rcache_stats *stats)
+{
+    struct zr_rcache *cache = atomic_load(&zr_exports.cache);
+
+    memset(stats, 0, sizeof(*stats));
+    if (cache != NULL) {
+        zr_rcache_get_stats(cache, stats);
+    }
+}
+
+/* ---- for the link ---- */
+
+/* Lock held. The export that a peer was given the key of. */
+static struct export *find(const struct zr_link_message *request)
+{
+    struct export *export = zr_exports.all;
+
+    while (export != NULL && export->id != request->export_id) {
+        export = export->next;
+    }
+    return export != NULL &&
+                   memcmp(export->secret, request->secret, sizeof(export->secret)) == 0
+               ? export
+               : NULL;
+}
+
+/* What a registration covers may lie in another export than when its key was given out. */
+static int renew(const struct zr_link_message *request, struct zr_key *key)
+{
+    const struct zr_registration *registration;
+    char                          why[WHY] = "";
+    struct zr_rcache_region      *region;
+    uint64_t                      base, end = request->base + request->size;
+    int                           ret = -ENOENT;
+
+    region = request->size != 0 && end > request->base ? get(request->base, request->size, why)
+                                                       : NULL;
+    if (region == NULL) {
+        return -EFAULT;
+    }
+    memset(key, 0, sizeof(*key));
+    key->version = ZR_KEY_VERSION;
+    key->peer    = zr_peer_self();
+    pthread_mutex_lock(&zr_exports.lock);
+    for (registration = zr_exports.registrations; registration != NULL;
+         registration = registration->next) {
+        base = (uintptr_t)registration->address;
+        if (registration->id == request->export_id && request->base >= base &&
+            end <= base + registration->length) {
+            fill_key(registration, region, key);
+            ret = 0;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&zr_exports.lock);
+    zr_rcache_put(atomic_load(&zr_exports.cache), region);
+    return ret;
+}
+
+static int give_pieces(const struct zr_link_message *request, struct zr_link_message *answer,
+                       int *fds)
+{
+    struct export *export;
+    unsigned       k;
+    int            ret = -ENOENT;
+
+    pthread_mutex_lock(&zr_exports.lock);
+    export = find(request);
+    if (export != NULL && export->share.kind == ZR_SHARE_PIECES &&
+        request->first < export->share.count) {
+        answer->count = ucs_min(export->share.count - request->first,
+                                (unsigned)ZR_LINK_PIECES_MAX);
+        for (k = 0; k < answer->count; k++) {
+            answer->u.pieces[k] = export->share.pieces[request->first + k];
+            fds[k]              = zr_share_fd(answer->u.pieces[k].handle);
+        }
+        ret = 0;
+    }
+    pthread_mutex_unlock(&zr_exports.lock);
+    return ret;
+}
+
+void zr_exports_answer(const struct zr_link_message *request, struct zr_link_message *answer,
+                       int *fds)
+{
+    switch (request->what) {
+    case ZR_LINK_RENEW:
+        answer->status = renew(request, &answer->u.key);
+        break;
+    case ZR_LINK_PIECES:
+        answer->status = give_pieces(request, answer, fds);
+        break;
+    default:
+        answer->status = -EINVAL;
+    }
+}

@@ -1,0 +1,630 @@
+/* The link between processes: see link.h.
+ *
+ * Locks: one mutex guards all state; it is not held while a socket is waited for, nor while the
+ * owner's functions run. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "link.h"
+
+#include "abi/uct_abi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ASK_TIMEOUT_S   5
+#define HEADER          offsetof(struct zr_link_message, u)
+#define BACKLOG         128
+
+/* A connection: somebody who asks or watches us, or an exporter that we watch. */
+struct connection {
+    struct connection *next;
+    int                fd;
+    bool               watches; /* us */
+    uint64_t           number;  /* of the exporter that we watch, 0: it is not one */
+    uint64_t           space;
+};
+
+static struct {
+    pthread_mutex_t           lock;
+    const struct zr_link_ops *ops;
+    bool                      running, stopping, failed;
+    pid_t                     pid; /* that the rest belongs to: a forked child has none of it */
+    uint64_t                  number;
+    int                       listener, wake;
+    pthread_t                 thread;
+    struct connection        *connections;
+    unsigned                  count;
+} zr_link = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1, .wake = -1};
+
+/* ---- sockets ---- */
+
+static socklen_t address_of(uint64_t number, struct sockaddr_un *address)
+{
+    int n;
+
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, ZR_LINK_PREFIX "%u-%016llx",
+                 (unsigned)getuid(), (unsigned long long)number);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static bool same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t    length = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           length == sizeof(peer) && peer.uid == getuid();
+}
+
+/* 0 or -errno. Fds of @a count pieces go along, where there are any. */
+static int send_message(int fd, const struct zr_link_message *message, size_t size, const int *fds,
+                        unsigned count, int flags)
+{
+    struct iovec iov = {(void *)message, size};
+    union {
+        struct cmsghdr header;
+        char           bytes[CMSG_SPACE(ZR_LINK_PIECES_MAX * sizeof(int))];
+    } control;
+    struct msghdr   msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct cmsghdr *cmsg;
+    ssize_t         n;
+
+    if (count > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control    = &control;
+        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        cmsg               = CMSG_FIRSTHDR(&msg);
+        cmsg->cmsg_level   = SOL_SOCKET;
+        cmsg->cmsg_type    = SCM_RIGHTS;
+        cmsg->cmsg_len     = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
+    }
+    do {
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | flags);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+static void close_all(const int *fds, unsigned count)
+{
+    while (count-- > 0) {
+        close(fds[count]);
+    }
+}
+
+/* @return bytes, 0 at the end, -errno. Fds that come along are the caller's, *count_p of them. */
+static ssize_t receive_message(int fd, struct zr_link_message *message, int *fds, unsigned *count_p,
+                               int flags)
+{
+    struct iovec iov = {message, sizeof(*message)};
+    union {
+        struct cmsghdr header;
+        char           bytes[CMSG_SPACE(ZR_LINK_PIECES_MAX * sizeof(int))];
+    } control;
+    struct msghdr   msg = {.msg_iov        = &iov,
+                           .msg_iovlen     = 1,
+                           .msg_control    = &control,
+                           .msg_controllen = sizeof(control)};
+    struct cmsghdr *cmsg;
+    unsigned        count = 0;
+    ssize_t         n;
+
+    do {
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return -errno;
+    }
+    for (cmsg = CMSG_FIRSTHDR(&msg); cmsg != NULL; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
+        if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
+            count = (unsigned)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(fds, CMSG_DATA(cmsg), count * sizeof(int));
+        }
+    }
+    if (n > 0 && (n < (ssize_t)HEADER || message->magic != ZR_LINK_MAGIC ||
+                  message->version != ZR_LINK_VERSION || (msg.msg_flags & MSG_TRUNC))) {
+        close_all(fds, count);
+        return -EPROTO;
+    }
+    *count_p = count;
+    return n;
+}
+
+/* -errno, or a socket whose other end belongs to this user. */
+static int connect_to(uint64_t number)
+{
+    const struct timeval limit = {.tv_sec = ASK_TIMEOUT_S};
+    struct sockaddr_un   address;
+    socklen_t            length = address_of(number, &address);
+    int                  fd     = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        error = errno;
+    } else if (!same_user(fd)) {
+        error = EACCES;
+    } else {
+        return fd;
+    }
+    close(fd);
+    return -error;
+}
+
+/* ---- asking ---- */
+
+static int ask(int fd, const struct zr_link_message *request, struct zr_link_message *answer,
+               int *fds)
+{
+    int      got[ZR_LINK_PIECES_MAX];
+    unsigned count = 0, k, used = 0;
+    ssize_t  n;
+    int      ret = send_message(fd, request, HEADER, NULL, 0, 0);
+
+    if (ret != 0) {
+        return ret;
+    }
+    n = receive_message(fd, answer, got, &count, 0);
+    if (n == 0) {
+        return -ECONNRESET;
+    }
+    if (n < 0) {
+        return (int)n;
+    }
+    ret = answer->status;
+    if (answer->what != request->what || answer->count > ZR_LINK_PIECES_MAX ||
+        (answer->what == ZR_LINK_PIECES && answer->status == 0 &&
+         n < (ssize_t)(HEADER + answer->count * sizeof(struct zr_piece)))) {
+        ret = -EPROTO;
+    }
+    for (k = 0; ret == 0 && fds != NULL && k < answer->count; k++) {
+        bool has_fd = answer->u.pieces[k].has_fd != 0;
+
+        if (has_fd && used == count) {
+            ret = -EMFILE; /* this process had no room for it */
+        }
+        fds[k] = has_fd && used < count ? got[used++] : -1;
+    }
+    if (ret != 0 || fds == NULL) {
+        used = 0;
+    }
+    close_all(got + used, count - used);
+    return ret;
+}
+
+int zr_link_ask(uint64_t number, const struct zr_link_message *request,
+                struct zr_link_message *answer, int *fds)
+{
+    int fd = number != 0 ? connect_to(number) : -ENOTCONN, ret;
+
+    if (fd < 0) {
+        return fd;
+    }
+    ret = ask(fd, request, answer, fds);
+    close(fd);
+    return ret;
+}
+
+/* ---- the thread ---- */
+
+/* Lock held. */
+static void unlink_connection(struct connection *connection)
+{
+    struct connection **link = &zr_link.connections;
+
+    while (*link != connection) {
+        link = &(*link)->next;
+    }
+    *link = connection->next;
+    zr_link.count--;
+}
+
+/* Lock held. */
+static void wake_thread(void)
+{
+    const uint64_t one = 1;
+
+    if (zr_link.wake >= 0 && write(zr_link.wake, &one, sizeof(one)) < 0) {
+        return; /* the counter is full: it is awake */
+    }
+}
+
+/* Lock held. */
+static bool add_connection(int fd, uint64_t number, uint64_t space)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+
+    if (connection == NULL) {
+        return false;
+    }
+    connection->fd      = fd;
+    connection->number  = number;
+    connection->space   = space;
+    connection->next    = zr_link.connections;
+    zr_link.connections = connection;
+    zr_link.count++;
+    return true;
+}
+
+/* What an exporter said that we watch. @return false: it is gone. */
+static bool hear(struct connection *connection)
+{
+    struct zr_link_message message;
+    int                    fds[ZR_LINK_PIECES_MAX];
+    unsigned               count = 0;
+    ssize_t                n     = receive_message(connection->fd, &message, fds, &count,
+                                                   MSG_DONTWAIT);
+
+    if (n == -EAGAIN) {
+        return true;
+    }
+    if (n <= 0) {
+        return false;
+    }
+    close_all(fds, count);
+    if (message.what == ZR_LINK_LETGO && message.export_id != 0) {
+        zr_link.ops->let_go(connection->space, message.base, message.size, message.export_id);
+    }
+    return true;
+}
+
+/* @return false: the connection is to be closed. */
+static bool serve(struct connection *connection)
+{
+    static struct zr_link_message request, answer; /* of the thread */
+    int                           fds[ZR_LINK_PIECES_MAX], sent[ZR_LINK_PIECES_MAX];
+    unsigned                      count = 0, k, n_sent = 0;
+    size_t                        size;
+    ssize_t n = receive_message(connection->fd, &request, fds, &count, MSG_DONTWAIT);
+
+    if (n == -EAGAIN) {
+        return true;
+    }
+    if (n <= 0) {
+        return false;
+    }
+    close_all(fds, count);
+    memcpy(&answer, &request, HEADER);
+    answer.status = 0;
+    answer.count  = 0;
+    if (request.what == ZR_LINK_WATCH) {
+        pthread_mutex_lock(&zr_link.lock);
+        connection->watches = true;
+        pthread_mutex_unlock(&zr_link.lock);
+    } else {
+        zr_link.ops->answer(&request, &answer, fds);
+    }
+    size = answer.what == ZR_LINK_PIECES ? answer.count * sizeof(struct zr_piece)
+           : answer.what == ZR_LINK_RENEW ? sizeof(answer.u.key)
+           : answer.what == ZR_LINK_STATS ? sizeof(answer.u.stats)
+                                          : 0;
+    for (k = 0; answer.what == ZR_LINK_PIECES && k < answer.count; k++) {
+        answer.u.pieces[k].has_fd = fds[k] >= 0;
+        if (fds[k] >= 0) {
+            sent[n_sent++] = fds[k];
+        }
+    }
+    return send_message(connection->fd, &answer, HEADER + size, sent, n_sent, MSG_DONTWAIT) == 0;
+}
+
+static void accept_one(void)
+{
+    int fd = accept4(zr_link.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0) {
+        return;
+    }
+    pthread_mutex_lock(&zr_link.lock);
+    if (!same_user(fd) || !add_connection(fd, 0, 0)) {
+        close(fd);
+    }
+    pthread_mutex_unlock(&zr_link.lock);
+}
+
+/* An exporter that cannot tell us any more may free at any time: nothing of it is kept. */
+static void drop(struct connection *connection)
+{
+    pthread_mutex_lock(&zr_link.lock);
+    unlink_connection(connection);
+    pthread_mutex_unlock(&zr_link.lock);
+    if (connection->number != 0) {
+        zr_link.ops->let_go(connection->space, 0, UINT64_MAX, 0);
+    }
+    close(connection->fd);
+    free(connection);
+}
+
+/* @return the number of polls, 0: stop. *who is who each is about. */
+static unsigned prepare(struct pollfd **polls_p, struct connection ***who_p, unsigned *room)
+{
+    struct connection *connection;
+    unsigned           n = 0;
+    void              *polls, *who;
+
+    pthread_mutex_lock(&zr_link.lock);
+    if (*room < zr_link.count + 2) {
+        unsigned want = 2 * (zr_link.count + 2);
+
+        polls    = realloc(*polls_p, want * sizeof(**polls_p));
+        *polls_p = polls != NULL ? polls : *polls_p;
+        who      = realloc(*who_p, want * sizeof(**who_p));
+        *who_p   = who != NULL ? who : *who_p;
+        *room    = polls != NULL && who != NULL ? want : *room;
+    }
+    if (!zr_link.stopping && *room >= 2) {
+        (*polls_p)[n++] = (struct pollfd){.fd = zr_link.wake, .events = POLLIN};
+        (*polls_p)[n++] = (struct pollfd){.fd = zr_link.listener, .events = POLLIN};
+        for (connection = zr_link.connections; connection != NULL && n < *room;
+             connection = connection->next) {
+            (*who_p)[n]     = connection;
+            (*polls_p)[n++] = (struct pollfd){.fd = connection->fd, .events = POLLIN};
+        }
+    }
+    pthread_mutex_unlock(&zr_link.lock);
+    return n;
+}
+
+static void *link_main(void *arg)
+{
+    struct pollfd      *polls = NULL;
+    struct connection **who   = NULL;
+    unsigned            room = 0, n, k;
+    uint64_t            ignored;
+
+    while ((n = prepare(&polls, &who, &room)) > 0) {
+        if (poll(polls, n, -1) < 0) {
+            continue;
+        }
+        if (polls[0].revents != 0 && read(zr_link.wake, &ignored, sizeof(ignored)) < 0) {
+            continue;
+        }
+        for (k = 2; k < n; k++) {
+            if (polls[k].revents != 0 &&
+                !(who[k]->number != 0 ? hear(who[k]) : serve(who[k]))) {
+                drop(who[k]);
+            }
+        }
+        if (polls[1].revents != 0) {
+            accept_one();
+        }
+    }
+    free(polls);
+    free(who);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+/* Lock held: sockets are closed, the rest forgotten. */
+static void forget_all(void)
+{
+    struct connection *connection;
+
+    while ((connection = zr_link.connections) != NULL) {
+        zr_link.connections = connection->next;
+        close(connection->fd);
+        free(connection);
+    }
+    if (zr_link.listener >= 0) {
+        close(zr_link.listener);
+    }
+    if (zr_link.wake >= 0) {
+        close(zr_link.wake);
+    }
+    zr_link.listener = zr_link.wake = -1;
+    zr_link.count    = 0;
+    zr_link.running  = zr_link.stopping = false;
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&zr_link.lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&zr_link.lock);
+}
+
+/* The child is another process: it must not keep its parent's name alive. */
+static void after_fork_child(void)
+{
+    struct connection *connection;
+
+    for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
+        close(connection->fd);
+    }
+    zr_link.connections = NULL; /* freeing is not safe here */
+    forget_all();
+    pthread_mutex_unlock(&zr_link.lock);
+}
+
+static void register_fork(void)
+{
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+static int listen_on(uint64_t number)
+{
+    struct sockaddr_un address;
+    socklen_t          length = address_of(number, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0) {
+        error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+/* Lock held. 0 or -errno. The application's signals are not for the thread. */
+static int start_thread(void)
+{
+    sigset_t all, old;
+    int      error;
+
+    if (getrandom(&zr_link.number, sizeof(zr_link.number), 0) != sizeof(zr_link.number)) {
+        return -EIO;
+    }
+    zr_link.number |= 1;
+    zr_link.listener = listen_on(zr_link.number);
+    if (zr_link.listener < 0) {
+        return zr_link.listener;
+    }
+    zr_link.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (zr_link.wake < 0) {
+        return -errno;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&zr_link.thread, NULL, link_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -error;
+}
+
+uint64_t zr_link_start(const struct zr_link_ops *ops)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint64_t              number;
+    int                   ret;
+
+    pthread_once(&once, register_fork);
+    pthread_mutex_lock(&zr_link.lock);
+    if (!zr_link.running && !zr_link.failed) {
+        zr_link.ops = ops;
+        ret         = start_thread();
+        if (ret != 0) {
+            forget_all();
+            zr_link.failed = true;
+            zr_ucs_warn("no socket for other processes (%s): they keep nothing of this process "
+                        "open between transfers",
+                        strerror(-ret));
+        }
+        zr_link.running = ret == 0;
+    }
+    number = zr_link.running ? zr_link.number : 0;
+    pthread_mutex_unlock(&zr_link.lock);
+    return number;
+}
+
+void zr_link_stop(void)
+{
+    pthread_t thread;
+    bool      running;
+
+    pthread_mutex_lock(&zr_link.lock);
+    running          = zr_link.running && !zr_link.stopping;
+    thread           = zr_link.thread;
+    zr_link.stopping = running;
+    wake_thread();
+    pthread_mutex_unlock(&zr_link.lock);
+    if (running) {
+        pthread_join(thread, NULL);
+        pthread_mutex_lock(&zr_link.lock);
+        forget_all();
+        pthread_mutex_unlock(&zr_link.lock);
+    }
+}
+
+/* ---- watching ---- */
+
+void zr_link_let_go(uint64_t export_id, uint64_t base, uint64_t size)
+{
+    struct zr_link_message message = {.magic     = ZR_LINK_MAGIC,
+                                      .version   = ZR_LINK_VERSION,
+                                      .what      = ZR_LINK_LETGO,
+                                      .export_id = export_id,
+                                      .base      = base,
+                                      .size      = size};
+    struct connection     *connection;
+
+    pthread_mutex_lock(&zr_link.lock);
+    for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
+        if (connection->watches &&
+            send_message(connection->fd, &message, HEADER, NULL, 0, MSG_DONTWAIT) != 0) {
+            /* It does not read. The end of the connection tells it what this would have. */
+            connection->watches = false;
+            shutdown(connection->fd, SHUT_RDWR);
+        }
+    }
+    pthread_mutex_unlock(&zr_link.lock);
+}
+
+/* Lock held. */
+static bool is_watched(uint64_t number)
+{
+    struct connection *connection;
+
+    for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
+        if (connection->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool zr_link_watching(uint64_t number)
+{
+    bool watched;
+
+    pthread_mutex_lock(&zr_link.lock);
+    watched = is_watched(number);
+    pthread_mutex_unlock(&zr_link.lock);
+    return watched;
+}
+
+bool zr_link_watch(uint64_t number, uint64_t space)
+{
+    struct zr_link_message request = {.magic   = ZR_LINK_MAGIC,
+                                      .version = ZR_LINK_VERSION,
+                                      .what    = ZR_LINK_WATCH},
+                           answer;
+    bool watched;
+    int  fd;
+
+    if (number == 0) {
+        return false;
+    }
+    if (zr_link_watching(number)) {
+        return true;
+    }
+    fd = connect_to(number);
+    if (fd < 0) {
+        return false;
+    }
+    if (ask(fd, &request, &answer, NULL) != 0) {
+        close(fd);
+        return false;
+    }
+    pthread_mutex_lock(&zr_link.lock);
+    watched = zr_link.running && !zr_link.stopping;
+    if (!watched || is_watched(number)) {
+        close(fd); /* another thread was first */
+    } else if (add_connection(fd, number, space)) {
+        wake_thread();
+    } else {
+        close(fd);
+        watched = false;
+    }
+    pthread_mutex_unlock(&zr_link.lock);
+    return watched;
+}
