@@ -63,7 +63,7 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
                                     (unsigned long)address);
             }
             length = ZR_MIN(length, from_left);
-            memmove(to, from, length);
+            zr_soft_copy(to, from, length, batch->req->stream);
         } else {
             zr_soft_fill(to, length, op);
         }

@@ -79,6 +79,7 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     dev->options     = *options;
     dev->max_threads = options->threads != 0 ? options->threads : (unsigned)ZR_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
     dev->max_threads = ZR_MIN(dev->max_threads, 256u);
+    dev->stream_bytes = zr_soft_stream_bytes();
     dev->thread      = calloc(dev->max_threads, sizeof(*dev->thread));
     if (dev->thread == NULL) {
         free(dev);

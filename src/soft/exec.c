@@ -148,6 +148,7 @@ static int zr_soft_exec_lookup(struct zr_soft_exec *x)
         if (x->bo[i] == NULL) {
             return -ENOENT;
         }
+        x->bytes += x->bo[i]->size;
         ret = zr_soft_exec_check_object(x, i);
         if (ret == 0 && x->bo[i]->user != NULL) {
             ret = zr_soft_bo_check_user(x->bo[i]);
@@ -321,6 +322,7 @@ static int zr_soft_exec_submit(struct zr_soft_exec *x)
         zr_soft_bo_add_fence(x->bo[i], req->fence, x->object[i].flags & EXEC_OBJECT_WRITE);
     }
     ret = zr_soft_exec_signal_fences(x, req->fence);
+    zr_soft_req_choose_copy(req, x->bytes);
     zr_soft_req_submit(req);
     return ret;
 }

@@ -18,6 +18,7 @@ struct zr_soft_exec {
     struct zr_soft_ctx               *ctx;
     struct zr_soft_slot              *slot;
     unsigned                          width, count;
+    uint64_t                          bytes; /* of all objects */
     struct drm_i915_gem_exec_object2 *object;
     struct zr_soft_bo               **bo; /* borrowed from the handles: the lock is held */
     struct zr_soft_exec_fence        *fence;

@@ -13,9 +13,10 @@
 #include <sys/prctl.h>
 
 /* What the submitter does itself: a hand-over costs more than a short copy. With two threads or
- * fewer the other CPU is the peer's, who polls: there a long copy gains nothing by it either. */
+ * fewer the other CPU is the peer's, who polls: a thread that takes a part of a long copy over
+ * shares its CPU with a loop that gives nothing away, and ends later than the submitter would. */
 #define ZR_SOFT_INLINE_BUDGET     ZR_MIB
-#define ZR_SOFT_INLINE_BUDGET_FEW (16 * ZR_MIB)
+#define ZR_SOFT_INLINE_BUDGET_FEW (256 * ZR_MIB)
 #define ZR_SOFT_SLICE_BUDGET      ZR_MIB /* of a thread before another batch has its turn */
 #define ZR_SOFT_PREEMPT_NS        UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
 

@@ -113,6 +113,7 @@ struct zr_soft_engine {
 struct zr_soft_dev {
     struct zr_soft_profile profile; /* constant */
     struct zr_soft_options options; /* constant */
+    uint64_t               stream_bytes; /* zr_soft_stream_bytes, constant */
     unsigned               max_threads;
     pthread_mutex_t        lock;
     pthread_cond_t         work;    /* run queue or waiting list changed */
@@ -521,6 +522,15 @@ enum zr_soft_step zr_soft_decode_2d(struct zr_soft_batch *batch, const uint32_t 
 /* Advance batch->op. DONE: finished; MORE: budget; HANG. */
 enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget);
 
+/* ---- copy.c: how bytes are moved ---- */
+
+/* A set that copies so much streams. */
+uint64_t zr_soft_stream_bytes(void);
+/* Before a request is handed over; @a objects_bytes: of all objects it names. */
+void zr_soft_req_choose_copy(struct zr_soft_req *req, uint64_t objects_bytes);
+/* As memmove; @a stream: past the cache. */
+void zr_soft_copy(uint8_t *to, const uint8_t *from, uint64_t length, bool stream);
+
 /* The opcode table: one entry per form of a command, with the generations that have it. */
 struct zr_soft_command {
     const char *name;
@@ -544,6 +554,7 @@ struct zr_soft_req {
     TAILQ_ENTRY(zr_soft_req) link;      /* pending */
     TAILQ_ENTRY(zr_soft_req) slot_link;
     bool                   in_pending, run_inline, fault_hang; /* fault_hang: on demand */
+    bool                   stream; /* its copies go past the cache */
     struct zr_soft_ctx    *ctx;
     struct zr_soft_slot   *slot;
     struct zr_soft_table  *table;
