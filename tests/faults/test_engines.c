@@ -341,6 +341,10 @@ static void walk(const struct subject *s, const struct sort *sort)
         if (report->refused) {
             snprintf(example, sizeof(example), "; %s: %s", report->call, report->why);
         }
+        if (report->refused_pass > 1) { /* each call of the first pass has been met */
+            k++;
+            break;
+        }
     }
     snprintf(name, sizeof(name), "%s %s at each call", subject, sort->what);
     if (report->wrong[0] != '\0') {
