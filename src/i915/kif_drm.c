@@ -19,11 +19,23 @@ struct zr_kfile {
     int fd;
 };
 
+/* A signal may come at any time: nothing here gives up for one. Never O_NONBLOCK: a full ring would
+ * then be an error. */
+static int zr_drm_open_node(const char *path)
+{
+    int fd;
+
+    do {
+        fd = open(path, O_RDWR | O_CLOEXEC);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 /* Nodes of other kernel drivers are not ours; one that cannot be opened is kept, so that the
  * caller can say why. */
 static bool zr_drm_is_i915(const char *path)
 {
-    int           fd = open(path, O_RDWR | O_CLOEXEC);
+    int           fd = zr_drm_open_node(path);
     drmVersionPtr version;
     bool          is_i915;
 
@@ -82,7 +94,7 @@ static int zr_drm_open(const struct zr_kif_node *node, struct zr_kfile **file_p)
     if (file == NULL) {
         return -ENOMEM;
     }
-    file->fd = open(node->path, O_RDWR | O_CLOEXEC);
+    file->fd = zr_drm_open_node(node->path);
     if (file->fd < 0) {
         int error = -errno;
 
@@ -110,12 +122,27 @@ static int zr_drm_munmap(struct zr_kfile *file, void *addr, size_t length)
     return munmap(addr, length) == 0 ? 0 : -errno;
 }
 
+/* What is left of a time limit when a signal has interrupted the wait. */
 static int zr_drm_poll(int fd, int timeout_ms)
 {
     struct pollfd entry = {.fd = fd, .events = POLLIN};
-    int           ret   = poll(&entry, 1, timeout_ms);
+    uint64_t      start = zr_time_ns(), waited;
+    int           ret, left = timeout_ms;
 
-    return ret < 0 ? -errno : ret;
+    for (;;) {
+        ret = poll(&entry, 1, left);
+        if (ret >= 0 || (errno != EINTR && errno != EAGAIN)) {
+            break;
+        }
+        if (timeout_ms > 0) {
+            waited = (zr_time_ns() - start) / 1000000;
+            left   = waited < (uint64_t)timeout_ms ? timeout_ms - (int)waited : 0;
+        }
+    }
+    if (ret < 0) {
+        return -errno;
+    }
+    return ret > 0 && (entry.revents & POLLNVAL) ? -EBADF : ret;
 }
 
 static void zr_drm_close(struct zr_kfile *file)
