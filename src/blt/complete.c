@@ -2,6 +2,7 @@
  * still, and what happens to work that was lost. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "queue.h"
+#include "util/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static bool zr_slot_is_complete(const struct zr_copyq *q, const struct zr_slot *
         if (atomic_load_explicit(&q->lines[i * 8], memory_order_acquire) < slot->sequence) {
             return false;
         }
+        zr_order_acquire((const void *)&q->lines[i * 8]);
     }
     return true;
 }
@@ -126,6 +128,16 @@ void zr_copyq_lose(struct zr_copyq *q, const char *cause)
     if (zr_ctx_reset(q->ctx) != ZE_RESULT_SUCCESS) {
         zr_error("%s", zr_last_error());
     }
+}
+
+void zr_copyq_fail(struct zr_copyq *q, const char *cause)
+{
+    pthread_mutex_lock(&q->lock);
+    zr_copyq_reap(q);
+    if (q->flying.head != NULL) {
+        zr_copyq_lose(q, cause);
+    }
+    pthread_mutex_unlock(&q->lock);
 }
 
 ze_result_t zr_copyq_look_for_loss(struct zr_copyq *q)

@@ -56,6 +56,9 @@ void zr_copyq_abort(struct zr_copyq *q);
 ze_result_t zr_copyq_query(struct zr_copyq *q, uint64_t seqno);
 /** Spin a little, then block in the kernel. @param timeout_ns UINT64_MAX: no limit */
 ze_result_t zr_copyq_wait(struct zr_copyq *q, uint64_t seqno, uint64_t timeout_ns);
+/* What is in flight waits for something that will not come: lost, as if the device had dropped it.
+ * Takes the queue's lock. */
+void zr_copyq_fail(struct zr_copyq *q, const char *cause);
 /* Number of the newest submission, 0 if none. */
 uint64_t zr_copyq_last(struct zr_copyq *q);
 

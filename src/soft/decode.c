@@ -2,6 +2,7 @@
  * ones and hands 2D ones to blit.c. What the table does not know hangs the engine. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "util/order.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,6 +151,7 @@ static void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const u
 static enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value,
                                        bool quad)
 {
+    zr_order_release(cpu);
     if (quad) {
         __atomic_store_n((uint64_t *)cpu, value, __ATOMIC_SEQ_CST);
     } else {
@@ -255,6 +257,7 @@ static enum zr_soft_step zr_soft_mi_semaphore(struct zr_soft_batch *batch, const
         batch->pc = batch->at;
         return ZR_SOFT_BLOCKED;
     }
+    zr_order_acquire(cpu);
     if (batch->blocked_ns != 0) {
         batch->blocked_ns = 0;
         if (batch->req->ctx->dev->options.mbps != 0) {
@@ -299,6 +302,7 @@ static enum zr_soft_step zr_soft_mi_atomic(struct zr_soft_batch *batch, const ui
     if (cpu == NULL) {
         return ZR_SOFT_HANG;
     }
+    zr_order_release(cpu);
     if (quad) {
         __atomic_fetch_add((uint64_t *)cpu, delta, __ATOMIC_SEQ_CST);
     } else {

@@ -1,6 +1,7 @@
 /* The log, the last error of a thread, errno conversion and random identities. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util.h"
+#include "order.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,6 +13,10 @@
 enum zr_log_level zr_log_threshold = ZR_LOG_WARN;
 
 static __thread char zr_error_text[512];
+
+#if defined(__SANITIZE_THREAD__)
+char zr_order_places[512];
+#endif
 
 /* One write(2) per line, so that lines of several ranks do not mix. */
 static void zr_log_vwrite(enum zr_log_level level, const char *format, va_list args)

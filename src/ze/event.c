@@ -1,6 +1,7 @@
 /* Events: words in memory that engines and the host write, and waiting for them. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream.h"
+#include "util/order.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -241,7 +242,11 @@ ze_result_t zr_zeEventDestroy(ze_event_handle_t hEvent)
 
 static bool zr_event_signaled(const struct zr_event *event)
 {
-    return atomic_load_explicit(&event->state->signaled, memory_order_acquire) != 0;
+    if (atomic_load_explicit(&event->state->signaled, memory_order_acquire) == 0) {
+        return false;
+    }
+    zr_order_acquire((const void *)&event->state->signaled);
+    return true;
 }
 
 /* The stream that will signal it, with a reference; NULL if none is known. */
@@ -339,6 +344,7 @@ ze_result_t zr_zeEventHostSignal(ze_event_handle_t hEvent)
     struct zr_event *event = (struct zr_event *)hEvent;
 
     ZR_CHECK_HANDLE(hEvent, ZR_KIND_EVENT);
+    zr_order_release((const void *)&event->state->signaled);
     atomic_store_explicit(&event->state->signaled, 1, memory_order_release);
     zr_activity_bump();
     return ZE_RESULT_SUCCESS;
