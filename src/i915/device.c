@@ -389,6 +389,25 @@ ze_result_t zr_i915_enumerate(const struct zr_kif *kif, struct zr_i915 **devs, u
     return ZE_RESULT_SUCCESS;
 }
 
+ze_result_t zr_bo_import_near(struct zr_i915 *dev, int fd, struct zr_bo **bo_p)
+{
+    ze_result_t     result = zr_bo_import(dev, fd, bo_p);
+    struct zr_i915 *other;
+
+    if (result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE) {
+        return result;
+    }
+    pthread_mutex_lock(&registry_lock);
+    for (other = registry; other != NULL && result == ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+         other = other->next) {
+        if (other != dev) {
+            result = zr_bo_import(other, fd, bo_p);
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+    return result;
+}
+
 void zr_i915_close(struct zr_i915 *dev)
 {
     struct zr_i915 **link;

@@ -86,6 +86,9 @@ ze_result_t zr_bo_create_userptr(struct zr_i915 *dev, void *ptr, size_t size, st
 /** Import a dma-buf; @a fd stays the caller's. One object per buffer: importing a buffer that
  * is known gives another reference to the same zr_bo. */
 ze_result_t zr_bo_import(struct zr_i915 *dev, int fd, struct zr_bo **bo_p);
+/** The same, on @a dev or, where the memory may only be local to another device, on the first other
+ * device of this process that takes it: bo->dev tells which. */
+ze_result_t zr_bo_import_near(struct zr_i915 *dev, int fd, struct zr_bo **bo_p);
 /** Export as dma-buf; the new fd (CLOEXEC) is the caller's. */
 ze_result_t zr_bo_export(struct zr_bo *bo, int *fd_p);
 /** Map [offset, offset+length) for the CPU; at @a fixed (replacing what is there) unless NULL.

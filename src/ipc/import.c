@@ -127,7 +127,7 @@ static ze_result_t zr_imported_new(const struct zr_import_key *key, uint32_t pid
 {
     struct zr_imported *object;
     struct zr_bo       *bo;
-    ze_result_t         result = zr_bo_import(key->dev, fd, &bo);
+    ze_result_t         result = zr_bo_import_near(key->dev, fd, &bo);
 
     if (result != ZE_RESULT_SUCCESS) {
         return result;
@@ -399,7 +399,7 @@ static ze_result_t zr_open_plain(struct zr_exchange *x, struct zr_i915 *dev, int
 {
     struct zr_phys *phys;
     struct zr_bo   *bo;
-    ze_result_t     result = zr_bo_import(dev, fd, &bo);
+    ze_result_t     result = zr_bo_import_near(dev, fd, &bo);
 
     if (result != ZE_RESULT_SUCCESS) {
         return result;

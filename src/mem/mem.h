@@ -30,6 +30,7 @@ struct zr_phys {
     enum zr_cache   cache;
     uint64_t        context_word; /* the caller's, for debugging only */
     bool            device_local; /* of an import: as its exporter says */
+    bool            movable; /* may go to system memory, where every device reaches it */
     bool            keep; /* its BO goes to the pool of kept backing when it is dropped */
     void           *pages; /* of ZR_BACKING_PAGES */
     int             fd;    /* of ZR_BACKING_IO_SPACE before it is open anywhere; else -1 */
@@ -51,6 +52,8 @@ struct zr_phys_spec {
     uint64_t        context_word;
     void           *pages;        /* ZR_BACKING_PAGES: the caller's memory, on a CPU page */
     int             fd;           /* ZR_BACKING_IO_SPACE: a dma-buf; stays the caller's */
+    bool            movable;      /* ZR_BACKING_CONTIGUOUS: may go to system memory when another
+                                     device needs it */
 };
 /** Create an object, on @a dev or, NULL, on none yet.
  * @return UNSUPPORTED_SIZE, UNSUPPORTED_ALIGNMENT; INVALID_ARGUMENT: section with uncached, no

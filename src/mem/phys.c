@@ -15,7 +15,8 @@
 
 /* The object as another device of this process sees it. */
 struct zr_peer {
-    struct zr_bo   *bo;
+    struct zr_i915 *dev;
+    struct zr_bo   *bo; /* NULL: the kernel does not let this device reach the object */
     struct zr_peer *next;
 };
 
@@ -111,7 +112,10 @@ static ze_result_t zr_phys_back(struct zr_phys *phys, struct zr_i915 *dev, bool 
         break;
     default: /* without a shared last-level cache zr_bo_create gives write-combined for cached */
         any_cache = true;
-        result    = zr_bo_create(dev, phys->size, system ? ZR_PLACE_SYSTEM : ZR_PLACE_DEVICE,
+        result    = zr_bo_create(dev, phys->size,
+                                 system          ? ZR_PLACE_SYSTEM :
+                                 phys->movable ? ZR_PLACE_EITHER :
+                                                 ZR_PLACE_DEVICE,
                                  phys->cache, &bo);
     }
     if (result != ZE_RESULT_SUCCESS) {
@@ -170,6 +174,7 @@ ze_result_t zr_phys_make(struct zr_i915 *dev, const struct zr_phys_spec *spec,
     phys->cache        = spec->cache;
     phys->context_word = spec->context_word;
     phys->pages        = spec->pages;
+    phys->movable      = spec->movable;
     if (spec->backing == ZR_BACKING_IO_SPACE) {
         phys->fd = fcntl(spec->fd, F_DUPFD_CLOEXEC, 0);
         if (phys->fd < 0) {
@@ -234,7 +239,9 @@ void zr_phys_unref(struct zr_phys *phys)
     }
     for (peer = phys->priv; peer != NULL; peer = next) {
         next = peer->next;
-        zr_bo_unref(peer->bo);
+        if (peer->bo != NULL) {
+            zr_bo_unref(peer->bo);
+        }
         free(peer);
     }
     if (phys->bo != NULL && !(phys->keep && zr_pool_put(phys->bo))) {
@@ -245,10 +252,12 @@ void zr_phys_unref(struct zr_phys *phys)
     atomic_fetch_sub(&zr_phys_live, 1);
 }
 
-/* Takes the object to @a dev; called with zr_peer_lock held. */
-static ze_result_t zr_phys_add_peer(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo **bo_p)
+/* Takes the object to @a dev; called with zr_peer_lock held. That the kernel does not let the
+ * device reach it is kept too: the memory an object may live in is fixed when it is made. */
+static ze_result_t zr_phys_add_peer(struct zr_phys *phys, struct zr_i915 *dev,
+                                    struct zr_peer **peer_p)
 {
-    struct zr_peer *peer = malloc(sizeof(*peer));
+    struct zr_peer *peer = calloc(1, sizeof(*peer));
     ze_result_t     result;
     int             fd;
 
@@ -265,17 +274,19 @@ static ze_result_t zr_phys_add_peer(struct zr_phys *phys, struct zr_i915 *dev, s
             close(fd);
         }
     }
-    if (result != ZE_RESULT_SUCCESS) {
-        goto err;
+    if (result != ZE_RESULT_SUCCESS && result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE) {
+        free(peer);
+        return result;
     }
+    if (result == ZE_RESULT_SUCCESS && phys->bo->placement == ZR_PLACE_EITHER) {
+        zr_log_once(ZR_LOG_INFO, "object %llu moves to system memory, where another device "
+                    "reaches it (said once)", (unsigned long long)phys->id);
+    }
+    peer->dev  = dev;
     peer->next = phys->priv;
     phys->priv = peer;
-    *bo_p      = peer->bo;
+    *peer_p    = peer;
     return ZE_RESULT_SUCCESS;
-
-err:
-    free(peer);
-    return result;
 }
 
 ze_result_t zr_phys_bo(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo **bo_p)
@@ -292,15 +303,22 @@ ze_result_t zr_phys_bo(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo *
         return ZE_RESULT_SUCCESS;
     }
     pthread_mutex_lock(&zr_peer_lock);
-    for (peer = phys->priv; peer != NULL && peer->bo->dev != dev; peer = peer->next) {
+    for (peer = phys->priv; peer != NULL && peer->dev != dev; peer = peer->next) {
     }
-    if (peer != NULL) {
-        *bo_p = peer->bo;
-    } else {
-        result = zr_phys_add_peer(phys, dev, bo_p);
+    if (peer == NULL) {
+        result = zr_phys_add_peer(phys, dev, &peer);
     }
     pthread_mutex_unlock(&zr_peer_lock);
-    return result;
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    if (peer->bo == NULL) {
+        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                       "object %llu lives in memory that %s does not reach",
+                       (unsigned long long)phys->id, zr_i915_info(dev)->node.path);
+    }
+    *bo_p = peer->bo;
+    return ZE_RESULT_SUCCESS;
 }
 
 ze_result_t zr_phys_open(struct zr_phys *phys, struct zr_i915 *dev)

@@ -1,8 +1,9 @@
 /* From an operation with pointers to the copy queue's objects and offsets: each pointer is walked
  * once, in the thread that submits. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stream.h"
+#include "far.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum zr_side { ZR_DST, ZR_SRC, ZR_DST_ROW, ZR_SRC_ROW };
@@ -13,6 +14,7 @@ struct zr_operand {
     unsigned             count;
     struct zr_seg        one;
     struct zr_bo        *host; /* a reference on the userptr object of plain host memory */
+    bool                 far;  /* a part of it is out of the device's reach: of its own device */
 };
 
 /* The copy queue has its own references by the time an operand is let go. */
@@ -42,6 +44,11 @@ static ze_result_t zr_operand_objects(struct zr_build *build, enum zr_side side,
         const struct zr_segment *segment = &range->segments[i];
 
         result = zr_phys_bo(segment->object, stream->device->i915, &segs[i].bo);
+        if (result == ZE_RESULT_ERROR_UNSUPPORTED_FEATURE && segment->object->bo != NULL) {
+            segs[i].bo   = segment->object->bo;
+            operand->far = true;
+            result       = ZE_RESULT_SUCCESS;
+        }
         if (result != ZE_RESULT_SUCCESS) {
             return result;
         }
@@ -128,6 +135,15 @@ static ze_result_t zr_operand_resolve(struct zr_build *build, enum zr_side side,
     return result;
 }
 
+static ze_result_t zr_build_move(struct zr_build *build, const struct zr_operand *dst,
+                                 const struct zr_operand *src, uint64_t size)
+{
+    if (dst->far || src->far) {
+        return zr_far_copy(build, dst->segs, dst->count, src->segs, src->count, size);
+    }
+    return zr_copyq_copy(build->stream->q, dst->segs, dst->count, src->segs, src->count, size);
+}
+
 /* A write to plain host memory: what is staged after it could be read too early. */
 static void zr_build_wrote(struct zr_build *build, const struct zr_operand *dst)
 {
@@ -169,8 +185,7 @@ static ze_result_t zr_build_copy(struct zr_build *build, void *dst_ptr, const vo
     }
     result = zr_operand_resolve(build, ZR_SRC, src_ptr, size, size <= ZR_STAGE_MAX, &src);
     if (result == ZE_RESULT_SUCCESS) {
-        result =
-            zr_copyq_copy(build->stream->q, dst.segs, dst.count, src.segs, src.count, size);
+        result = zr_build_move(build, &dst, &src, size);
         zr_operand_release(build, ZR_SRC, &src);
     }
     zr_build_wrote(build, &dst);
@@ -194,8 +209,10 @@ static ze_result_t zr_build_fill(struct zr_build *build, const struct zr_op *op)
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
-    result = zr_copyq_fill(build->stream->q, dst.segs, dst.count, op->fill.size, op->fill.pattern,
-                           op->fill.pattern_size);
+    result = dst.far ? zr_far_fill(build, dst.segs, dst.count, op->fill.size, op->fill.pattern,
+                                   op->fill.pattern_size)
+                     : zr_copyq_fill(build->stream->q, dst.segs, dst.count, op->fill.size,
+                                     op->fill.pattern, op->fill.pattern_size);
     zr_build_wrote(build, &dst);
     zr_operand_release(build, ZR_DST, &dst);
     return result;
@@ -276,6 +293,61 @@ static ze_result_t zr_build_rows(struct zr_build *build, const struct zr_operand
     return result;
 }
 
+/* The rows of one side as one list of segments: stream->rows[side]. */
+static ze_result_t zr_far_rows(struct zr_build *build, enum zr_side side,
+                               const struct zr_operand *operand, const struct zr_grid *grid,
+                               uint64_t width, uint64_t rows, uint32_t height, unsigned *count_p)
+{
+    struct zr_stream *stream = build->stream;
+    unsigned          total = 0, room = 0, count;
+    ze_result_t       result = ZE_RESULT_SUCCESS;
+
+    for (uint64_t row = 0; row < rows && result == ZE_RESULT_SUCCESS; row++) {
+        result = zr_operand_slice(build, side + ZR_DST_ROW, operand,
+                                  row / height * grid->slice + row % height * grid->pitch, width,
+                                  &count);
+        if (result == ZE_RESULT_SUCCESS && total + count > room) {
+            struct zr_seg *more;
+
+            room = ZR_MAX(2 * room, total + count);
+            more = realloc(stream->rows[side], room * sizeof(*more));
+            if (more == NULL) {
+                return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "a region of %llu rows",
+                               (unsigned long long)rows);
+            }
+            stream->rows[side] = more;
+        }
+        if (result == ZE_RESULT_SUCCESS) {
+            memcpy(stream->rows[side] + total, stream->segs[side + ZR_DST_ROW],
+                   count * sizeof(struct zr_seg));
+            total += count;
+        }
+    }
+    *count_p = total;
+    return result;
+}
+
+/* A region across devices is one copy of all its rows, one after the other. */
+static ze_result_t zr_build_far_rows(struct zr_build *build, const struct zr_operand *dst,
+                                     const struct zr_grid *dst_grid, const struct zr_operand *src,
+                                     const struct zr_grid *src_grid, uint64_t width,
+                                     uint32_t height, uint32_t depth)
+{
+    struct zr_stream *stream = build->stream;
+    const uint64_t    rows   = (uint64_t)height * depth;
+    unsigned          dst_count, src_count;
+    ze_result_t       result;
+
+    result = zr_far_rows(build, ZR_DST, dst, dst_grid, width, rows, height, &dst_count);
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zr_far_rows(build, ZR_SRC, src, src_grid, width, rows, height, &src_count);
+    }
+    return (result == ZE_RESULT_SUCCESS)
+               ? zr_far_copy(build, stream->rows[ZR_DST], dst_count, stream->rows[ZR_SRC],
+                             src_count, width * rows)
+               : result;
+}
+
 static ze_result_t zr_build_region(struct zr_build *build, const struct zr_region *region)
 {
     uint64_t          width  = region->dst_region.width;
@@ -309,7 +381,11 @@ static ze_result_t zr_build_region(struct zr_build *build, const struct zr_regio
             width *= height; /* the rows of a slice touch on both sides */
             height = 1;
         }
-        result = zr_build_rows(build, &dst, &dst_grid, &src, &src_grid, width, height, depth);
+        result = (dst.far || src.far)
+                     ? zr_build_far_rows(build, &dst, &dst_grid, &src, &src_grid, width, height,
+                                         depth)
+                     : zr_build_rows(build, &dst, &dst_grid, &src, &src_grid, width, height,
+                                     depth);
         zr_operand_release(build, ZR_SRC, &src);
     }
     zr_build_wrote(build, &dst);
@@ -331,7 +407,9 @@ static ze_result_t zr_build_timestamp(struct zr_build *build, uint64_t *ptr)
         return result;
     }
     build->added++;
-    result = zr_copyq_write_timestamp(build->stream->q, dst.segs[0].bo, dst.segs[0].offset);
+    result = dst.far ? zr_far_timestamp(build, dst.segs, dst.count)
+                     : zr_copyq_write_timestamp(build->stream->q, dst.segs[0].bo,
+                                                dst.segs[0].offset);
     zr_build_wrote(build, &dst);
     zr_operand_release(build, ZR_DST, &dst);
     return result;
@@ -343,6 +421,7 @@ static ze_result_t zr_build_times(struct zr_build *build, struct zr_bo *bo,
 {
     const size_t  half = sizeof(ze_kernel_timestamp_data_t);
     struct zr_seg src  = {bo, event->offset + offsetof(struct zr_event_state, start), half};
+    struct zr_seg    *half_segs;
     struct zr_operand dst;
     unsigned          count;
     ze_result_t       result = zr_build_order(build);
@@ -356,9 +435,10 @@ static ze_result_t zr_build_times(struct zr_build *build, struct zr_bo *bo,
     }
     for (unsigned i = 0; i < 2 && result == ZE_RESULT_SUCCESS; i++) {
         result = zr_operand_slice(build, ZR_DST_ROW, &dst, i * half, half, &count);
+        half_segs = build->stream->segs[ZR_DST_ROW];
         if (result == ZE_RESULT_SUCCESS) {
-            result = zr_copyq_copy(build->stream->q, build->stream->segs[ZR_DST_ROW], count, &src,
-                                   1, half);
+            result = dst.far ? zr_far_copy(build, half_segs, count, &src, 1, half)
+                             : zr_copyq_copy(build->stream->q, half_segs, count, &src, 1, half);
         }
     }
     zr_build_wrote(build, &dst);

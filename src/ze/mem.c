@@ -50,7 +50,7 @@ static ze_result_t zr_import_dmabuf(struct zr_device                      *devic
                        "import of external memory type 0x%x, DMA_BUF alone is supported",
                        import->flags);
     }
-    result = zr_bo_import(device->i915, import->fd, &bo);
+    result = zr_bo_import_near(device->i915, import->fd, &bo);
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
@@ -234,7 +234,6 @@ ze_result_t zr_zeMemGetAddressRange(ze_context_handle_t hContext, const void *pt
 static int zr_mem_export_fd(const struct zr_va_info *info)
 {
     struct zr_range range;
-    struct zr_bo   *bo;
     unsigned        kinds;
     int             fd = -1;
 
@@ -242,8 +241,9 @@ static int zr_mem_export_fd(const struct zr_va_info *info)
     if (zr_range_walk((void *)info->base, info->size, &range, &kinds, NULL) ==
             ZE_RESULT_SUCCESS &&
         range.count == 1 && range.segments[0].offset == 0 &&
-        zr_phys_bo(range.segments[0].object, info->dev, &bo) == ZE_RESULT_SUCCESS) {
-        fd = zr_dmabuf_fd(range.segments[0].object, bo);
+        range.segments[0].object->bo != NULL) {
+        /* Of the device the memory belongs to: the buffer is the same on all that reach it. */
+        fd = zr_dmabuf_fd(range.segments[0].object, range.segments[0].object->bo);
     }
     zr_range_clear(&range);
     return fd;

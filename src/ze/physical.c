@@ -25,6 +25,8 @@ static ze_result_t zr_physical_spec(const ze_physical_mem_desc_t *desc, struct z
         .cache   = host ? ZR_CACHE_CACHED : ZR_CACHE_WRITE_COMBINED,
         .size    = desc->size,
         .fd      = -1,
+        .movable = desc->flags == (ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE |
+                                   ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST),
     };
     if (own != NULL) {
         if ((unsigned)own->backing > ZR_PHYS_MEM_IO_SPACE ||

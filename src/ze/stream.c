@@ -1,6 +1,6 @@
 /* Streams: building and submitting, the ring for short host sources, and waiting. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stream.h"
+#include "far.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -29,6 +29,11 @@ static size_t zr_policy_staging(enum zr_policy policy)
 uint64_t zr_staging_bytes(void)
 {
     return atomic_load(&staging_bytes);
+}
+
+void zr_staging_count(int64_t more)
+{
+    atomic_fetch_add(&staging_bytes, (uint64_t)more);
 }
 
 ze_result_t zr_stream_create(struct zr_device *device, enum zr_policy policy,
@@ -97,6 +102,7 @@ void zr_stream_close(struct zr_stream *stream)
     q         = stream->q;
     stream->q = NULL;
     pthread_rwlock_unlock(&stream->closing);
+    zr_far_destroy(stream, q);
     zr_copyq_destroy(q);
     if (stream->staging != NULL) {
         zr_bo_unmap(stream->staging, stream->staging_cpu, stream->staging_size);
@@ -110,6 +116,9 @@ void zr_stream_close(struct zr_stream *stream)
         free(stream->segs[i]);
         stream->segs[i] = NULL;
     }
+    free(stream->rows[0]);
+    free(stream->rows[1]);
+    stream->rows[0] = stream->rows[1] = NULL;
 }
 
 /* ---- waiting ---- */
@@ -121,9 +130,32 @@ ze_result_t zr_stream_query(struct zr_stream *stream, uint64_t seqno)
     pthread_rwlock_rdlock(&stream->closing);
     if (stream->q != NULL) {
         result = zr_copyq_query(stream->q, seqno);
+        if (result == ZE_RESULT_NOT_READY) {
+            zr_far_check(stream);
+        }
     }
     pthread_rwlock_unlock(&stream->closing);
     return result;
+}
+
+/* With the stream open: where other devices take part, look at them from time to time. */
+static ze_result_t zr_stream_wait_open(struct zr_stream *stream, uint64_t seqno,
+                                       uint64_t timeout_ns)
+{
+    uint64_t    deadline = zr_deadline(timeout_ns), left = timeout_ns;
+    ze_result_t result;
+
+    for (;;) {
+        if (atomic_load_explicit(&stream->far, memory_order_relaxed) == NULL) {
+            return zr_copyq_wait(stream->q, seqno, left);
+        }
+        result = zr_copyq_wait(stream->q, seqno, ZR_MIN(left, ZR_FAR_SLICE_NS));
+        if (result != ZE_RESULT_NOT_READY || left <= ZR_FAR_SLICE_NS) {
+            return result;
+        }
+        zr_far_check(stream);
+        left = deadline - ZR_MIN(zr_time_ns(), deadline);
+    }
 }
 
 ze_result_t zr_stream_wait(struct zr_stream *stream, uint64_t seqno, uint64_t timeout_ns)
@@ -132,7 +164,7 @@ ze_result_t zr_stream_wait(struct zr_stream *stream, uint64_t seqno, uint64_t ti
 
     pthread_rwlock_rdlock(&stream->closing);
     if (stream->q != NULL) {
-        result = zr_copyq_wait(stream->q, seqno, timeout_ns);
+        result = zr_stream_wait_open(stream, seqno, timeout_ns);
     }
     pthread_rwlock_unlock(&stream->closing);
     return result;
@@ -146,7 +178,7 @@ ze_result_t zr_stream_drain(struct zr_stream *stream, uint64_t timeout_ns)
     pthread_rwlock_rdlock(&stream->closing);
     if (stream->q != NULL && (last = zr_copyq_last(stream->q)) != 0) {
         result = (timeout_ns == 0) ? zr_copyq_query(stream->q, last)
-                                   : zr_copyq_wait(stream->q, last, timeout_ns);
+                                   : zr_stream_wait_open(stream, last, timeout_ns);
     }
     pthread_rwlock_unlock(&stream->closing);
     return result;
@@ -307,12 +339,18 @@ static ze_result_t zr_build_submit(struct zr_build *build, const struct zr_op *o
     }
     if (result != ZE_RESULT_SUCCESS || build->added == 0) {
         zr_copyq_abort(q);
+        zr_far_abort(build->stream);
         if (result == ZE_RESULT_SUCCESS) {
             *seqno_p = zr_copyq_last(q);
         }
         return result;
     }
-    return zr_copyq_submit(q, seqno_p);
+    result = zr_copyq_submit(q, seqno_p);
+    if (result != ZE_RESULT_SUCCESS) {
+        zr_far_abort(build->stream);
+        return result;
+    }
+    return zr_far_submit(build->stream, *seqno_p);
 }
 
 static bool zr_ops_move_once(const struct zr_op *ops, unsigned count)
@@ -341,6 +379,7 @@ static ze_result_t zr_stream_submit(struct zr_stream *stream, const struct zr_op
         stream->head - stream->tail > stream->staging_size / 2) {
         zr_staging_reclaim(stream);
     }
+    zr_far_refresh(stream);
     safe = stream->unsafe_seqno == 0 ||
            zr_copyq_query(stream->q, stream->unsafe_seqno) != ZE_RESULT_NOT_READY;
     for (;;) {

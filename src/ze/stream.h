@@ -50,6 +50,8 @@ struct zr_op {
     };
 };
 
+struct zr_far;
+
 /* The newest submissions that read from the staging ring. */
 #define ZR_STAGED_MAX 64
 struct zr_staged {
@@ -64,6 +66,8 @@ struct zr_stream {
     pthread_rwlock_t closing; /* held for reading while q is used by a thread that only watches */
     struct zr_copyq *q;       /* NULL once closed */
 
+    _Atomic(struct zr_far *) far; /* other devices' part in it (far.c); NULL before the first */
+
     pthread_mutex_t   lock;          /* taken before the copy queue's; guards what follows */
     size_t            staging_size;  /* bytes, a power of two; 0: no staging */
     struct zr_bo     *staging;       /* made when first used */
@@ -75,10 +79,12 @@ struct zr_stream {
     struct zr_range   range[2];      /* scratch: destination, source */
     struct zr_seg    *segs[4];       /* scratch: destination, source, a row of each */
     unsigned          segs_capacity[4];
+    struct zr_seg    *rows[2]; /* scratch of a region across devices: all rows of both sides */
 };
 
 /* Bytes of all staging rings. */
 uint64_t zr_staging_bytes(void);
+void zr_staging_count(int64_t more);
 ze_result_t zr_stream_create(struct zr_device *device, enum zr_policy policy,
                              struct zr_stream **stream_p);
 struct zr_stream *zr_stream_ref(struct zr_stream *stream);
