@@ -38,7 +38,7 @@ static void *device_memory(ze_device_handle_t owner, size_t size)
     return p;
 }
 
-/* Read with the device that has it, one megabyte of host memory at a time. */
+/* Read with the device that has it. */
 static void look(unsigned kind, size_t from, size_t length)
 {
     NEED(zeCommandListAppendMemoryCopy(immediate[kind == TWO], seen + from, memory[kind] + from,
@@ -48,10 +48,12 @@ static void look(unsigned kind, size_t from, size_t length)
 
 static bool check_memory(unsigned kind)
 {
-    size_t i;
+    size_t i = SPACE;
 
     look(kind, 0, SPACE);
-    for (i = 0; i < SPACE && seen[i] == model[kind][i]; i++) {
+    if (memcmp(seen, model[kind], SPACE) != 0) {
+        for (i = 0; seen[i] == model[kind][i]; i++) {
+        }
     }
     return CHECK_EQ(i, SPACE);
 }
