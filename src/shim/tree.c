@@ -212,7 +212,7 @@ static void zr_tree_engines(struct zr_tree *t, const char *card)
         zr_tree_file(t, dir, "instance", "%u\n", id->instance);
         zr_tree_file(t, dir, "capabilities", "%s", "");
         zr_tree_file(t, dir, "known_capabilities", "%s", "");
-        zr_tree_file(t, dir, "mmio_base", "0x%x\n", 0x2000 + 0x10000 * (id->class * 16 + id->instance));
+        zr_tree_file(t, dir, "mmio_base", "0x%x\n", zr_soft_mmio_base(id->class, id->instance));
         for (k = 0; k < ZR_ARRAY_SIZE(knobs); k++) {
             zr_tree_file(t, dir, knobs[k].name, "%s\n", knobs[k].value);
             snprintf(name, sizeof(name), ".defaults/%s", knobs[k].name);

@@ -125,7 +125,7 @@ static bool zr_soft_held(struct zr_soft_batch *batch)
 }
 
 /* CPU address of an aligned word. NULL: batch->reason is set. */
-static void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const uint32_t *dw,
+void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const uint32_t *dw,
                           unsigned size)
 {
     uint64_t address, available = 0;
@@ -148,8 +148,7 @@ static void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const u
 }
 
 /* Visible after everything the batch wrote before. */
-static enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value,
-                                       bool quad)
+enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value, bool quad)
 {
     zr_order_release(cpu);
     if (quad) {
@@ -322,8 +321,46 @@ static enum zr_soft_step zr_soft_mi_start(struct zr_soft_batch *batch, const uin
         return zr_soft_hang(batch, "%s: address 0x%08x%08x is not canonical", command->name,
                             dw[2], dw[1]);
     }
+    if ((dw[0] & (1u << 15)) && batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12 &&
+        !(batch->req->slot->predicate_1 & 1)) {
+        return ZR_SOFT_MORE; /* predicated, and the predicate does not hold */
+    }
     batch->pc = target;
     return target <= batch->at ? ZR_SOFT_BLOCKED : ZR_SOFT_MORE;
+}
+
+/* Ends the batch unless the word in memory compares with the data as asked. */
+static enum zr_soft_step zr_soft_mi_conditional_end(struct zr_soft_batch *batch,
+                                                    const uint32_t *dw,
+                                                    const struct zr_soft_command *command)
+{
+    unsigned op = dw[0] >> 12 & 7;
+    void    *cpu;
+
+    if (op > 5) {
+        return zr_soft_hang(batch, "%s: comparison %u is reserved", command->name, op);
+    }
+    if (zr_soft_held(batch)) {
+        return ZR_SOFT_BUSY;
+    }
+    cpu = zr_soft_word(batch, command->name, dw + 2, 4);
+    if (cpu == NULL) {
+        return ZR_SOFT_HANG;
+    }
+    return zr_soft_compare(op, __atomic_load_n((uint32_t *)cpu, __ATOMIC_SEQ_CST), dw[1])
+               ? ZR_SOFT_MORE
+               : ZR_SOFT_DONE;
+}
+
+/* Commands are left out from when the register got its bit until this takes it away. */
+static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, const uint32_t *dw,
+                                                  const struct zr_soft_command *command)
+{
+    if ((dw[0] & 0xf) != 0) {
+        return zr_soft_hang(batch, "%s: mode %u is not known", command->name, dw[0] & 0xf);
+    }
+    batch->req->slot->predicate = 0;
+    return ZR_SOFT_MORE;
 }
 
 #define ALL ZR_SOFT_GENS_ALL, ZR_SOFT_CLASSES_ALL
@@ -348,8 +385,20 @@ static const struct zr_soft_command mi_commands[] = {
      {0x007f0f00, 0, 0x3}},
     {"MI_ATOMIC", 0xff8000ff, 0x17800001, 3, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
     {"MI_ATOMIC", 0xff8000ff, 0x17800009, 11, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
-    {"MI_BATCH_BUFFER_START", 0xff8001ff, 0x18800101, 3, ALL, zr_soft_mi_start,
-     {0x007ffe00, 0x3}},
+    /* From a batch in the PPGTT it stays there: bit 8 says nothing. */
+    {"MI_BATCH_BUFFER_START", 0xff8000ff, 0x18800001, 3, ALL, zr_soft_mi_start,
+     {0x007f7e00, 0x3}},
+    {"MI_CONDITIONAL_BATCH_BUFFER_END", 0xff8000ff, 0x1b000002, 4, ALL, zr_soft_mi_conditional_end,
+     {0x00478f00, 0, 0x7}},
+    {"MI_SET_PREDICATE", 0xff800000, 0x00800000, 1, ALL, zr_soft_mi_set_predicate, {0x007ffff0}},
+    {"MI_MATH", 0xff800000, 0x0d000000, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_math, {0x007fff00}},
+    {"MI_LOAD_REGISTER_IMM", 0xff800001, 0x11000001, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_load_imm,
+     {0x0077e000}},
+    {"MI_STORE_REGISTER_MEM", 0xff8000ff, 0x12000002, 4, ALL, zr_soft_mi_store_reg,
+     {0x0077ff00, 0, 0x3}},
+    {"MI_LOAD_REGISTER_MEM", 0xff8000ff, 0x14800002, 4, ALL, zr_soft_mi_load_mem,
+     {0x0077ff00, 0, 0x3}},
+    {"MI_LOAD_REGISTER_REG", 0xff8000ff, 0x15000001, 3, ALL, zr_soft_mi_load_reg, {0x0073ff00}},
 };
 
 /* ---- fetch and check ---- */
@@ -403,9 +452,9 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
 {
     const struct zr_soft_command *command, *near = NULL;
     uint64_t                      available = 0;
-    uint32_t                      dw[22];
+    uint32_t                      dw[ZR_SOFT_MAX_DWORDS];
     const uint8_t                *cpu;
-    unsigned                      i;
+    unsigned                      i, count;
 
     batch->at = batch->pc;
     cpu       = zr_soft_resolve(batch, ZR_SOFT_PORT_COMMAND, batch->pc, &available);
@@ -420,17 +469,21 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
     if (command == NULL) {
         return zr_soft_unknown(batch, dw[0], near);
     }
-    if (available < command->dwords * 4) {
-        return zr_soft_hang(batch, "%s: cut by the end of its object", command->name);
+    count = zr_soft_command_length(command, dw[0]);
+    if (count > ZR_SOFT_MAX_DWORDS || available < count * 4) {
+        return zr_soft_hang(batch, "%s: too long, or cut by the end of its object", command->name);
     }
-    memcpy(dw + 1, cpu + 4, (command->dwords - 1) * 4);
-    for (i = 0; i < command->dwords; i++) {
+    memcpy(dw + 1, cpu + 4, (count - 1) * 4);
+    for (i = 0; i < ZR_MIN(count, (unsigned)ZR_ARRAY_SIZE(command->reserved)); i++) {
         if (dw[i] & command->reserved[i]) {
             return zr_soft_hang(batch, "%s: dword %u is 0x%08x, bits 0x%08x must be zero",
                                 command->name, i, dw[i], dw[i] & command->reserved[i]);
         }
     }
-    batch->pc += command->dwords * 4;
+    batch->pc += count * 4;
+    if ((batch->req->slot->predicate & 1) && command->decode != zr_soft_mi_set_predicate) {
+        return ZR_SOFT_MORE;
+    }
     return command->decode(batch, dw, command);
 }
 

@@ -417,6 +417,8 @@ struct zr_soft_slot {
     uint8_t                *engine; /* index in zr_soft_dev::engine, row * siblings + column */
     uint64_t                timeline;
     struct zr_soft_req_list reqs; /* not complete, oldest first */
+    uint64_t                gpr[16]; /* registers.c; of the batch that runs, as predicates */
+    uint32_t                predicate, predicate_1;
     unsigned                num_reqs;
 };
 
@@ -512,6 +514,11 @@ uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, ui
                          uint64_t *available_p);
 /* The destination got @a length bytes at @a cpu. false: its owner's pages are not there */
 bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t length);
+/* CPU address of an aligned word. NULL: batch->reason is set. */
+void *zr_soft_word(struct zr_soft_batch *batch, const char *name, const uint32_t *dw,
+                   unsigned size);
+/* Visible after everything the batch wrote before. */
+enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t value, bool quad);
 /* Is it canonical, or the same address without sign extension? Clears the extension. */
 bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
                      uint64_t *address_p);
@@ -543,10 +550,32 @@ struct zr_soft_command {
 extern const struct zr_soft_command zr_soft_blits[];
 extern const unsigned               zr_soft_num_blits;
 
+/* Length from the command itself; its table entry's reserved bits are those of dword 0. */
+#define ZR_SOFT_VARIABLE   0u
+#define ZR_SOFT_MAX_DWORDS 258u
+static inline unsigned zr_soft_command_length(const struct zr_soft_command *command, uint32_t dw0)
+{
+    return command->dwords != ZR_SOFT_VARIABLE ? command->dwords : (dw0 & 0xff) + 2;
+}
+
 #define ZR_SOFT_GENS_ALL    7u
 #define ZR_SOFT_GENS(gen)   (1u << (gen))
 #define ZR_SOFT_CLASSES_ALL 0xffu
 #define ZR_SOFT_CLASS_COPY  (1u << I915_ENGINE_CLASS_COPY)
+
+/* ---- registers.c ---- */
+
+uint32_t zr_soft_mmio_base(unsigned class, unsigned instance);
+enum zr_soft_step zr_soft_mi_load_imm(struct zr_soft_batch *batch, const uint32_t *dw,
+                                      const struct zr_soft_command *command);
+enum zr_soft_step zr_soft_mi_load_reg(struct zr_soft_batch *batch, const uint32_t *dw,
+                                      const struct zr_soft_command *command);
+enum zr_soft_step zr_soft_mi_load_mem(struct zr_soft_batch *batch, const uint32_t *dw,
+                                      const struct zr_soft_command *command);
+enum zr_soft_step zr_soft_mi_store_reg(struct zr_soft_batch *batch, const uint32_t *dw,
+                                       const struct zr_soft_command *command);
+enum zr_soft_step zr_soft_mi_math(struct zr_soft_batch *batch, const uint32_t *dw,
+                                  const struct zr_soft_command *command);
 
 /* ---- sched.c: requests, engines, threads ---- */
 
