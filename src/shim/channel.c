@@ -122,6 +122,59 @@ static int zr_shim_do_counter(struct zr_shim_call *c)
     return 0;
 }
 
+static int zr_shim_do_control(struct zr_shim_call *c)
+{
+    struct zr_soft_dev *dev;
+    int                 ret = zr_shim_device(c->server, c->m->a[0], &dev);
+
+    if (ret == 0) {
+        zr_shim_begin(c, dev);
+        if (c->m->a[1] == ZR_SHIM_WEDGED) {
+            zr_soft_dev_unwedge(dev);
+        } else {
+            ret = zr_soft_dev_drop_caches(dev, c->m->a[2]);
+        }
+        zr_shim_end(c);
+    }
+    return ret;
+}
+
+/* Of which device a buffer or fence is is not written on it. */
+static int zr_shim_do_buffer(struct zr_shim_call *c)
+{
+    unsigned long          request  = c->m->a[0];
+    uint64_t               argument = c->m->a[1];
+    uint64_t               data[ZR_SHIM_MAX_ARGUMENT / 8] = {0};
+    size_t                 size = ZR_MIN((size_t)_IOC_SIZE(request), sizeof(data));
+    struct zr_shim_fd_rule rule = zr_shim_buffer_rule(request);
+    struct zr_soft_dev    *dev;
+    unsigned               unit;
+    int                    ret = -ENOTTY;
+
+    for (unit = 0; unit < c->server->units && ret == -ENOTTY; unit++) {
+        if (zr_shim_device(c->server, unit, &dev) != 0) {
+            continue;
+        }
+        zr_shim_begin(c, dev);
+        ret = (_IOC_DIR(request) & _IOC_WRITE) ? zr_soft_copy_in(data, argument, size) : 0;
+        if (ret == 0 && rule.in >= 0) {
+            memcpy((char *)data + rule.in, &c->fds[1], sizeof(int));
+        }
+        if (ret == 0) {
+            ret = zr_soft_fd_call(dev, c->fds[0], request, data);
+        }
+        if (ret == 0 && rule.out >= 0) {
+            memcpy(&c->out, (char *)data + rule.out, sizeof(c->out));
+            c->m->a[0] = rule.out;
+        }
+        if (ret == 0 && (_IOC_DIR(request) & _IOC_READ)) {
+            ret = zr_soft_copy_out(argument, data, size);
+        }
+        zr_shim_end(c);
+    }
+    return ret;
+}
+
 static int zr_shim_dispatch(struct zr_shim_call *c)
 {
     struct zr_shim_file *file;
@@ -131,9 +184,9 @@ static int zr_shim_dispatch(struct zr_shim_call *c)
     case ZR_SHIM_COUNTER:
         return zr_shim_do_counter(c);
     case ZR_SHIM_CONTROL:
-        return 0;
+        return zr_shim_do_control(c);
     case ZR_SHIM_BUFFER:
-        return -ENOTTY;
+        return zr_shim_do_buffer(c);
     default:
         break;
     }

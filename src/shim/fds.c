@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/dma-buf.h>
-#include <linux/sync_file.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -84,23 +82,13 @@ bool zr_shim_is_buffer(int fd, unsigned type)
     return n > 0 && strncmp(name, "/memfd:i915-", strlen("/memfd:i915-")) == 0;
 }
 
-int zr_shim_buffer_fd(unsigned long request)
-{
-    if (request == SYNC_IOC_MERGE) {
-        return offsetof(struct sync_merge_data, fd2);
-    }
-    return request == DMA_BUF_IOCTL_IMPORT_SYNC_FILE
-               ? (int)offsetof(struct dma_buf_import_sync_file, fd)
-               : -1;
-}
-
 /* A buffer or fence is known to the server by its fd. */
 static int zr_shim_buffer_ioctl(int fd, unsigned long request, void *argument)
 {
     struct zr_shim_message m = {.op = ZR_SHIM_BUFFER};
     int                    fds[ZR_SHIM_MAX_FDS] = {fd, -1}, out[ZR_SHIM_MAX_FDS], ret;
     uint64_t               data[16] = {0};
-    int                    second   = zr_shim_buffer_fd(request);
+    int                    second   = zr_shim_buffer_rule(request).in;
 
     if (second >= 0 && zr_shim_peek(data, argument, _IOC_SIZE(request))) {
         memcpy(&fds[1], (char *)data + second, sizeof(fds[1]));

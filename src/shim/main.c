@@ -208,6 +208,9 @@ static int zr_shim_new_file(struct zr_shim_link *link, const struct zr_shim_mess
         free(file);
         return ret;
     }
+    if (m->a[0] < ZR_SHIM_RENDER) {
+        zr_soft_file_set_primary(file->file);
+    }
     pthread_mutex_lock(&server.lock);
     file->next   = server.files;
     server.files = file;

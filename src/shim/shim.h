@@ -57,8 +57,6 @@ void zr_shim_stat_node(struct stat *st, int minor);
 
 /* Is the fd a sync_file ('>') or a dma-buf ('b') of the server? */
 bool zr_shim_is_buffer(int fd, unsigned type);
-/* Where a request on one has a second fd in its argument, -1: it has none. */
-int  zr_shim_buffer_fd(unsigned long request);
 
 /* ---- control.c: files of debugfs that do something, and the PMU ---- */
 

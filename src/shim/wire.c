@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <i915_drm.h>
+#include <linux/dma-buf.h>
+#include <linux/sync_file.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +141,27 @@ struct zr_shim_fd_rule zr_shim_fd_rule(unsigned long request, const void *argume
         if (exec->flags & I915_EXEC_FENCE_OUT) {
             rule.out = offsetof(struct drm_i915_gem_execbuffer2, rsvd2) + 4;
         }
+        break;
+    default:
+        break;
+    }
+    return rule;
+}
+
+struct zr_shim_fd_rule zr_shim_buffer_rule(unsigned long request)
+{
+    struct zr_shim_fd_rule rule = {-1, -1, true};
+
+    switch (request) {
+    case SYNC_IOC_MERGE:
+        rule.in  = offsetof(struct sync_merge_data, fd2);
+        rule.out = offsetof(struct sync_merge_data, fence);
+        break;
+    case DMA_BUF_IOCTL_IMPORT_SYNC_FILE:
+        rule.in = offsetof(struct dma_buf_import_sync_file, fd);
+        break;
+    case DMA_BUF_IOCTL_EXPORT_SYNC_FILE:
+        rule.out = offsetof(struct dma_buf_export_sync_file, fd);
         break;
     default:
         break;

@@ -69,5 +69,7 @@ struct zr_shim_fd_rule {
 };
 /** For a DRM request with its argument; used by both ends. */
 struct zr_shim_fd_rule zr_shim_fd_rule(unsigned long request, const void *argument);
+/* For a request on a dma-buf or sync_file. */
+struct zr_shim_fd_rule zr_shim_buffer_rule(unsigned long request);
 
 #endif

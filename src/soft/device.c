@@ -115,6 +115,8 @@ void zr_soft_dev_destroy(struct zr_soft_dev *dev)
     pthread_cond_destroy(&dev->work);
     pthread_mutex_destroy(&dev->lock);
     free(dev->cookies.slot);
+    free(dev->names.slot);
+    free(dev->magics.slot);
     free(dev->fault);
     free(dev->thread);
     free(dev);
@@ -189,6 +191,7 @@ void zr_soft_file_close(struct zr_soft_file *file)
     unsigned            i;
 
     pthread_mutex_lock(&dev->lock);
+    zr_soft_file_leave(file);
     for (i = 0; i < file->contexts.size; i++) {
         if (file->contexts.slot[i] != NULL) {
             zr_soft_ctx_close(file->contexts.slot[i]);
@@ -311,19 +314,40 @@ static int zr_soft_no_device(struct zr_soft_file *file, void *data)
     return -ENODEV;
 }
 
+/* What a request without an argument has. */
+struct zr_soft_no_argument {
+    char none;
+};
+
 struct zr_soft_ioctl {
     const char *name;
     unsigned size; /* of the kernel's argument; 0: no such request */
     int (*handler)(struct zr_soft_file *file, void *data);
+    unsigned flags; /* ZR_SOFT_PRIMARY and others: who may call */
 };
 
 #define CORE(number, name, type, handler) [number] = {#name, sizeof(struct type), handler}
+#define NODE(number, name, type, handler, flags)                                              \
+    [number] = {#name, sizeof(struct type), handler, ZR_SOFT_PRIMARY | (flags)}
 #define I915(name, type, handler)                                                             \
     [DRM_COMMAND_BASE + DRM_I915_##name] = {#name, sizeof(struct type), handler}
 
 
 static const struct zr_soft_ioctl ioctls[256] = {
     CORE(0x00, VERSION, drm_version, zr_soft_version),
+    NODE(0x01, GET_UNIQUE, drm_unique, zr_soft_get_unique, 0),
+    NODE(0x02, GET_MAGIC, drm_auth, zr_soft_get_magic, 0),
+    NODE(0x05, GET_CLIENT, drm_client, zr_soft_get_client, 0),
+    NODE(0x06, GET_STATS, drm_stats, zr_soft_get_stats, 0),
+    NODE(0x07, SET_VERSION, drm_set_version, zr_soft_set_version, ZR_SOFT_MASTER),
+    NODE(0x0a, GEM_FLINK, drm_gem_flink, zr_soft_flink, ZR_SOFT_AUTH),
+    NODE(0x0b, GEM_OPEN, drm_gem_open, zr_soft_open_name, ZR_SOFT_AUTH),
+    NODE(0x0d, SET_CLIENT_CAP, drm_set_client_cap, zr_soft_unsupported, 0),
+    NODE(0x11, AUTH_MAGIC, drm_auth, zr_soft_auth_magic, ZR_SOFT_MASTER),
+    NODE(0x1e, SET_MASTER, zr_soft_no_argument, zr_soft_set_master, 0),
+    NODE(0x1f, DROP_MASTER, zr_soft_no_argument, zr_soft_drop_master, 0),
+    NODE(0xa0, MODE_GETRESOURCES, drm_mode_card_res, zr_soft_unsupported, 0),
+    NODE(0xb5, MODE_GETPLANERESOURCES, drm_mode_get_plane_res, zr_soft_unsupported, 0),
     CORE(0x09, GEM_CLOSE, drm_gem_close, zr_soft_gem_close),
     CORE(0x0c, GET_CAP, drm_get_cap, zr_soft_get_cap),
     CORE(0x2d, PRIME_HANDLE_TO_FD, drm_prime_handle, zr_soft_prime_to_fd),
@@ -361,6 +385,13 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(GEM_VM_CREATE, drm_i915_gem_vm_control, zr_soft_vm_create),
     I915(GEM_VM_DESTROY, drm_i915_gem_vm_control, zr_soft_vm_destroy),
     I915(QUERY, drm_i915_query, zr_soft_query),
+    I915(GEM_THROTTLE, zr_soft_no_argument, zr_soft_throttle),
+    I915(GEM_SW_FINISH, drm_i915_gem_sw_finish, zr_soft_sw_finish),
+    I915(GEM_GET_APERTURE, drm_i915_gem_get_aperture, zr_soft_get_aperture),
+    I915(GEM_MADVISE, drm_i915_gem_madvise, zr_soft_madvise),
+    I915(GEM_SET_TILING, drm_i915_gem_set_tiling, zr_soft_set_tiling),
+    I915(GEM_GET_TILING, drm_i915_gem_get_tiling, zr_soft_get_tiling),
+    I915(REG_READ, drm_i915_reg_read, zr_soft_reg_read),
 };
 
 int zr_soft_ioctl_find(const char *name, unsigned *number_p)
@@ -393,7 +424,10 @@ int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *da
         return -EINVAL;
     }
     pthread_mutex_lock(&file->dev->lock);
-    ret = zr_soft_fault_call(file->dev, _IOC_NR(request));
+    ret = zr_soft_permit(file, entry->flags);
+    if (ret == 0) {
+        ret = zr_soft_fault_call(file->dev, _IOC_NR(request));
+    }
     if (ret == 0) {
         ret = entry->handler(file, data);
     }

@@ -238,6 +238,7 @@ void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, u
         more |= (*link)->file == file;
         link = &(*link)->next;
     }
+    zr_soft_bo_unname(bo);
     /* A file that has no handle any more has the object bound nowhere. */
     for (bind = bo->binds; !more && bind != NULL; bind = next) {
         next = bind->next;
@@ -478,8 +479,9 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     struct zr_soft_bo               *bo;
     int                              ret;
 
-    if (args->extensions != 0) {
-        return -EINVAL;
+    ret = zr_soft_extensions(args->extensions, NULL, 0, NULL);
+    if (ret != 0) {
+        return ret;
     }
     switch (args->flags) {
     case I915_MMAP_OFFSET_GTT:

@@ -125,19 +125,18 @@ int zr_soft_dev_drop_caches(struct zr_soft_dev *dev, uint64_t what)
     if (what & ZR_SOFT_DROP_RESET_ACTIVE) {
         dev->wedged = false;
     }
-    if (what & ZR_SOFT_DROP_IDLE) {
+    if (what & (ZR_SOFT_DROP_IDLE | ZR_SOFT_DROP_ACTIVE)) {
         ret = zr_soft_dev_wait_idle(dev, INT64_MAX);
     }
     pthread_mutex_unlock(&dev->lock);
     return ret;
 }
 
-int zr_soft_dev_reset(struct zr_soft_dev *dev)
+void zr_soft_dev_unwedge(struct zr_soft_dev *dev)
 {
     pthread_mutex_lock(&dev->lock);
     dev->wedged = false;
     dev->resets++;
     zr_soft_dev_reset_active(dev);
     pthread_mutex_unlock(&dev->lock);
-    return 0;
 }

@@ -433,6 +433,41 @@ void zr_soft_ctx_kill(struct zr_soft_ctx *ctx)
     zr_soft_ctx_put(ctx);
 }
 
+void zr_soft_dev_reset_active(struct zr_soft_dev *dev)
+{
+    struct zr_soft_req *req;
+    unsigned            i;
+
+    for (i = 0; i < dev->profile.num_engines; i++) {
+        req = dev->engine[i].running != NULL ? dev->engine[i].running->req : NULL;
+        if (req == NULL || atomic_load(&req->error) != 0) {
+            continue; /* none, or the set was met on another engine */
+        }
+        zr_soft_ctx_blame(req->ctx);
+        zr_soft_req_stop(dev, req);
+        if (req->ctx->banned) {
+            zr_soft_ctx_kill(req->ctx);
+        }
+    }
+    zr_soft_dispatch(dev);
+}
+
+void zr_soft_dev_cancel(struct zr_soft_dev *dev)
+{
+    struct zr_soft_req *req;
+    unsigned            i;
+
+    TAILQ_FOREACH (req, &dev->pending, link) {
+        zr_soft_req_stop(dev, req);
+    }
+    for (i = 0; i < dev->profile.num_engines; i++) {
+        if (dev->engine[i].running != NULL) {
+            zr_soft_req_stop(dev, dev->engine[i].running->req);
+        }
+    }
+    zr_soft_dispatch(dev);
+}
+
 static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *batch)
 {
     struct zr_soft_req    *req    = batch->req;

@@ -128,6 +128,8 @@ struct zr_soft_dev {
     unsigned               files;
     uint64_t               lmem_used, smem_used;
     struct zr_soft_ids     cookies; /* mmap offsets: id -> object */
+    struct zr_soft_ids     names, magics; /* drm.c: global names of objects, files to be authenticated */
+    struct zr_soft_file   *master;
     struct zr_soft_bo     *bo_by_inode[ZR_SOFT_BO_BUCKETS];
     uint64_t               exec_count, timelines;
     struct zr_soft_token  *tokens; /* token.c: fds given out */
@@ -159,6 +161,8 @@ struct zr_soft_engine *zr_soft_engine_find(struct zr_soft_dev *dev, unsigned cla
 struct zr_soft_file {
     struct zr_soft_dev *dev;
     struct zr_soft_ids  handles, contexts, vms, syncobjs;
+    bool                primary, authenticated, was_master; /* drm.c */
+    uint32_t            magic; /* 0: none yet */
     struct zr_soft_vm  *vm; /* of contexts that name none */
     bool                perfmon, admin, nice; /* capabilities at open */
     bool                nonblock; /* O_NONBLOCK: no wait for room in a ring; the host's to set */
@@ -175,6 +179,45 @@ int  zr_soft_file_ioctl(struct zr_soft_file *file, unsigned long request, uint64
 size_t zr_soft_ioctl_size(unsigned long request);
 /* The argument is the kernel's copy already: at least 128 bytes. */
 int  zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *data);
+
+/* ---- drm.c: the DRM core around the driver ---- */
+
+/* What a request needs; render nodes have those without PRIMARY. */
+#define ZR_SOFT_PRIMARY 1u
+#define ZR_SOFT_AUTH    2u
+#define ZR_SOFT_MASTER  4u
+#define ZR_SOFT_ROOT    8u
+int  zr_soft_permit(const struct zr_soft_file *file, unsigned flags);
+/* It was opened through a primary node. */
+void zr_soft_file_set_primary(struct zr_soft_file *file);
+void zr_soft_file_leave(struct zr_soft_file *file);
+int  zr_soft_get_unique(struct zr_soft_file *file, void *data);
+int  zr_soft_get_magic(struct zr_soft_file *file, void *data);
+int  zr_soft_auth_magic(struct zr_soft_file *file, void *data);
+int  zr_soft_get_client(struct zr_soft_file *file, void *data);
+int  zr_soft_get_stats(struct zr_soft_file *file, void *data);
+int  zr_soft_set_version(struct zr_soft_file *file, void *data);
+int  zr_soft_set_master(struct zr_soft_file *file, void *data);
+int  zr_soft_drop_master(struct zr_soft_file *file, void *data);
+int  zr_soft_flink(struct zr_soft_file *file, void *data);
+int  zr_soft_open_name(struct zr_soft_file *file, void *data);
+
+/* ---- misc.c ---- */
+
+int zr_soft_throttle(struct zr_soft_file *file, void *data);
+int zr_soft_sw_finish(struct zr_soft_file *file, void *data);
+int zr_soft_get_aperture(struct zr_soft_file *file, void *data);
+int zr_soft_madvise(struct zr_soft_file *file, void *data);
+int zr_soft_set_tiling(struct zr_soft_file *file, void *data);
+int zr_soft_get_tiling(struct zr_soft_file *file, void *data);
+int zr_soft_reg_read(struct zr_soft_file *file, void *data);
+/* debugfs i915_gem_drop_caches: wait for what is running, or end it. 0 or -EINTR */
+#define ZR_SOFT_DROP_ACTIVE       UINT64_C(0x08)
+#define ZR_SOFT_DROP_IDLE         UINT64_C(0x40)
+#define ZR_SOFT_DROP_RESET_ACTIVE UINT64_C(0x80)
+int zr_soft_dev_drop_caches(struct zr_soft_dev *dev, uint64_t what);
+/* debugfs i915_wedged: reset the engines; who runs on one is guilty. */
+void zr_soft_dev_unwedge(struct zr_soft_dev *dev);
 
 /* ---- task.c: who calls. In process there is no task, and user memory is this process's. ---- */
 
@@ -336,7 +379,7 @@ struct zr_soft_bo {
     struct zr_soft_mm     *mm;   /* userptr of another process: whose; NULL: ours */
     bool                   user_checked, imported; /* user_checked: all its pages, once */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
-    uint32_t               cookie;
+    uint32_t               cookie, name; /* name: flink's, 0: none */
     struct zr_soft_handle *handles;
     struct zr_soft_bind   *binds;
     uint64_t               exec; /* newest execbuf that pinned it */
@@ -354,6 +397,8 @@ void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, u
 /* Wrap a memfd the callee then owns. */
 int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
+/* Its last handle may be gone. */
+void zr_soft_bo_unname(struct zr_soft_bo *bo);
 /* Of an object's memory; other memfds have others. */
 #define ZR_SOFT_MEMORY_NAME "i915-%u-%s" /* unit, then lmem, smem or both */
 #define ZR_SOFT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -609,6 +654,9 @@ void zr_soft_ctx_kill(struct zr_soft_ctx *ctx);
 /* Reset all engines: nobody is to blame, and what ran runs again from its start; lost: all that was
  * submitted is cancelled, and the device takes nothing more. */
 void zr_soft_dev_reset(struct zr_soft_dev *dev, bool lost);
+/* Reset engines: what is on one hangs; or end all there is without blame. */
+void zr_soft_dev_reset_active(struct zr_soft_dev *dev);
+void zr_soft_dev_cancel(struct zr_soft_dev *dev);
 /* Start what can start. */
 void zr_soft_dispatch(struct zr_soft_dev *dev);
 void zr_soft_threads_stop(struct zr_soft_dev *dev);
