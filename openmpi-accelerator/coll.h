@@ -1,0 +1,105 @@
+/* Open MPI coll component: reductions over device memory. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ZR_OMPI_COLL_H
+#define ZR_OMPI_COLL_H
+
+#include "ze.h"
+
+#include "ompi_config.h"
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/op/op.h"
+#include "ompi/request/request.h"
+
+/* Open MPI 6 counts in size_t and has arrays of counts that know their width. */
+#if OMPI_MAJOR_VERSION >= 6
+typedef size_t             zr_count_t;
+typedef ompi_count_array_t zr_counts_t;
+#define ZR_COUNT_AT(counts, k) ompi_count_array_get(counts, k)
+#else
+typedef int        zr_count_t;
+typedef const int *zr_counts_t;
+#define ZR_COUNT_AT(counts, k) ((size_t)(counts)[k])
+#endif
+
+/* The reductions, each in three forms: blocking, non-blocking (i), persistent (_init). */
+#define ZR_REDUCTIONS(X)                                                                           \
+    X(allreduce)                                                                                   \
+    X(reduce)                                                                                      \
+    X(reduce_scatter)                                                                              \
+    X(reduce_scatter_block)                                                                        \
+    X(scan)                                                                                        \
+    X(exscan)
+
+enum zr_reduction {
+#define X(name) ZR_##name,
+    ZR_REDUCTIONS(X)
+#undef X
+};
+
+/* One call of one of them, as its arguments came. */
+struct zr_call {
+    enum zr_reduction    kind;
+    const void          *sbuf;
+    void                *rbuf;
+    zr_count_t           count;
+    zr_counts_t          counts; /* reduce_scatter */
+    ompi_datatype_t     *dtype;
+    ompi_op_t           *op;
+    int                  root;   /* reduce */
+    ompi_communicator_t *comm;
+    struct ompi_info_t  *info;   /* persistent */
+};
+
+/* What was there before us, for one communicator. */
+typedef struct {
+    mca_coll_base_module_t super;
+#define X(name)                                                                                    \
+    mca_coll_base_module_##name##_fn_t      name;                                                  \
+    mca_coll_base_module_t                 *name##_module;                                         \
+    mca_coll_base_module_i##name##_fn_t     i##name;                                               \
+    mca_coll_base_module_t                 *i##name##_module;                                      \
+    mca_coll_base_module_##name##_init_fn_t name##_init;                                           \
+    mca_coll_base_module_t                 *name##_init_module;
+    ZR_REDUCTIONS(X)
+#undef X
+    mca_coll_base_module_reduce_local_fn_t reduce_local;
+    mca_coll_base_module_t                *reduce_local_module;
+} zr_coll_module_t;
+
+/* Host copies of those buffers of a call that are device memory. */
+struct zr_stage {
+    size_t send_count, recv_count; /* elements of the send and of the receive buffer */
+    void  *send, *recv;            /* what was allocated; NULL: the caller's buffer is used */
+    size_t in_place;               /* elements that go in through rbuf */
+};
+
+/**
+ * Replaces the buffers of inner by host copies where they are device memory.
+ *
+ * @return false: neither is, and the call goes on as it came
+ */
+bool zr_stage_needed(const struct zr_call *call);
+int  zr_stage_open(struct zr_stage *stage, const struct zr_call *call, struct zr_call *inner);
+/** Device to host: what the reduction reads. */
+int zr_stage_in(const struct zr_stage *stage, const struct zr_call *call,
+                const struct zr_call *inner);
+/** Host to device: what it wrote. */
+int zr_stage_out(const struct zr_stage *stage, const struct zr_call *call,
+                 const struct zr_call *inner);
+void zr_stage_close(struct zr_stage *stage);
+
+/** Starts inner on the host and gives a request that ends when the result is back in call->rbuf. */
+int zr_staged_begin(zr_coll_module_t *module, const struct zr_call *call, bool persistent,
+                    ompi_request_t **request);
+
+/* What lies below us. */
+int zr_below(zr_coll_module_t *module, const struct zr_call *call);
+int zr_below_begin(zr_coll_module_t *module, const struct zr_call *call, ompi_request_t **request);
+int zr_below_init(zr_coll_module_t *module, const struct zr_call *call, ompi_request_t **request);
+
+#endif
