@@ -48,7 +48,7 @@ static int zr_soft_exec_check_args(const struct drm_i915_gem_execbuffer2 *args)
 }
 
 /* Requests of one slot that its ring has room for; an execbuf more waits. */
-#define ZR_SOFT_RING_REQUESTS 64
+#define ZR_SOFT_RING_REQUESTS 1024
 
 /* Slot of a context without an engine map; -1: none. */
 static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
