@@ -238,10 +238,18 @@ static void iface_progress_change(uct_iface_h iface, unsigned flags)
 {
 }
 
+/* Every copy has ended already: there is nothing to wait for, so no descriptor either. */
+static ucs_status_t iface_event_arm(uct_iface_h iface, unsigned events)
+{
+    return UCS_OK;
+}
+
 static ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t *attr)
 {
     uct_base_iface_query(iface, attr);
     attr->iface_addr_len = sizeof(uint64_t);
+    /* Without these UCP leaves it out of a worker that sleeps, and has then no way to copy. */
+    attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV;
     attr->cap.flags      = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
                       UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_GET_SHORT |
                       UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
@@ -295,6 +303,7 @@ static uct_iface_ops_t iface_ops = {
     .iface_progress_enable    = iface_progress_change,
     .iface_progress_disable   = iface_progress_change,
     .iface_progress           = iface_progress,
+    .iface_event_arm          = iface_event_arm,
     .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(zr_copy_iface_t),
     .iface_query              = iface_query,
     .iface_get_device_address = iface_get_device_address,

@@ -17,6 +17,13 @@ int zr_setting_read_bandwidth(const char *text, void *value, const void *setting
     return taken(ucs_config_sscanf_bw(text, value, NULL) && *(double *)value > 0, text, setting);
 }
 
+int zr_setting_read_bandwidth_auto(const char *text, void *value, const void *setting)
+{
+    return taken(ucs_config_sscanf_bw(text, value, NULL) &&
+                     (UCS_CONFIG_DBL_IS_AUTO(*(double *)value) || *(double *)value > 0),
+                 text, setting);
+}
+
 int zr_setting_read_time(const char *text, void *value, const void *setting)
 {
     return taken(ucs_config_sscanf_time(text, value, NULL) && *(double *)value >= 0, text,

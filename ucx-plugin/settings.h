@@ -11,6 +11,7 @@ struct zr_setting {
 };
 
 int  zr_setting_read_bandwidth(const char *text, void *value, const void *setting);
+int  zr_setting_read_bandwidth_auto(const char *text, void *value, const void *setting);
 int  zr_setting_read_time(const char *text, void *value, const void *setting);
 int  zr_setting_read_count(const char *text, void *value, const void *setting);
 int  zr_setting_read_size(const char *text, void *value, const void *setting);
@@ -25,6 +26,9 @@ void zr_setting_help(char *buffer, size_t max, const void *setting);
 #define ZR_SETTING_BANDWIDTH(variable)                                                        \
     ZR_SETTING(zr_setting_read_bandwidth, ucs_config_sprintf_bw, ucs_config_clone_double,     \
                variable, "bandwidth more than 0: <number>[T|G|M|K]B|b[[p|/]s]")
+#define ZR_SETTING_BANDWIDTH_AUTO(variable)                                                   \
+    ZR_SETTING(zr_setting_read_bandwidth_auto, ucs_config_sprintf_bw, ucs_config_clone_double, \
+               variable, "bandwidth more than 0: <number>[T|G|M|K]B|b[[p|/]s], or \"auto\"")
 #define ZR_SETTING_TIME(variable)                                                             \
     ZR_SETTING(zr_setting_read_time, ucs_config_sprintf_time, ucs_config_clone_double,        \
                variable, "time value: <number>[m|s|ms|us|ns]")

@@ -5,6 +5,7 @@
 
 #include "md.h"
 #include "settings.h"
+#include "wake.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,19 @@
 
 struct tl_config {
     char   ucx[ZR_UCT_CONFIG_RESERVE];
-    double bandwidth, latency, overhead;
+    double bandwidth, get_bandwidth, put_bandwidth, latency, overhead;
 };
 
 ucs_config_field_t zr_tl_config_table[] = {
     {"", "", NULL, 0, UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
     {"BW", "50000MBs", "Effective bandwidth of a copy between two processes",
      offsetof(struct tl_config, bandwidth), ZR_SETTING_BANDWIDTH("BW")},
+    {"GET_BW", "auto",
+     "The same of a copy that reads from the peer; auto: as BW. tests/ucx/measure.sh prints "
+     "values for this and the following on the machine it runs on",
+     offsetof(struct tl_config, get_bandwidth), ZR_SETTING_BANDWIDTH_AUTO("GET_BW")},
+    {"PUT_BW", "auto", "The same of a copy that writes to the peer; auto: as BW",
+     offsetof(struct tl_config, put_bandwidth), ZR_SETTING_BANDWIDTH_AUTO("PUT_BW")},
     {"LAT", "1.8us", "Estimated latency", offsetof(struct tl_config, latency),
      ZR_SETTING_TIME("LAT")},
     {"OVERHEAD", "4.0us", "Estimated CPU overhead of starting a copy",
@@ -51,7 +58,10 @@ typedef struct zr_iface {
     ze_command_list_handle_t list;
     struct op               *first, **last; /* submitted, oldest first */
     struct op               *idle;          /* with an event that is not signalled */
+    struct op               *kept;          /* ended, but its event is still waited for */
     struct event_pool       *pools;
+    struct zr_wake           wake;
+    bool                     armed; /* the next copy must wake who sleeps */
     unsigned long            copies, bytes;
 } zr_iface_t;
 
@@ -135,6 +145,13 @@ static void submitted(zr_iface_t *iface, struct op *op)
     iface->last  = &op->next;
 }
 
+static void make_idle(zr_iface_t *iface, struct op *op)
+{
+    zeEventHostReset(op->event);
+    op->next    = iface->idle;
+    iface->idle = op;
+}
+
 static void recycle(zr_iface_t *iface, struct op *op)
 {
     if (op->event == NULL) {
@@ -145,9 +162,11 @@ static void recycle(zr_iface_t *iface, struct op *op)
         zr_import_put(op->region);
         op->region = NULL;
     }
-    zeEventHostReset(op->event);
-    op->next    = iface->idle;
-    iface->idle = op;
+    if (zr_wake_uses(&iface->wake, op->event)) {
+        iface->kept = op; /* at most one is waited for */
+        return;
+    }
+    make_idle(iface, op);
 }
 
 /* Complete what is done, oldest first. An error ends its copy, it is not polled again. */
@@ -189,6 +208,41 @@ static unsigned reap(zr_iface_t *iface, int complete)
 static unsigned iface_progress(uct_iface_h tl_iface)
 {
     return reap((zr_iface_t *)tl_iface, 1);
+}
+
+/* ---- waking who sleeps ---- */
+
+/* The oldest copy on its way wakes. */
+static ucs_status_t watch(zr_iface_t *iface)
+{
+    if (iface->kept != NULL && !zr_wake_uses(&iface->wake, iface->kept->event)) {
+        make_idle(iface, iface->kept);
+        iface->kept = NULL;
+    }
+    iface->armed = false;
+    return zr_wake_watch(&iface->wake, iface->first->event);
+}
+
+static ucs_status_t iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
+{
+    return zr_wake_fd(&((zr_iface_t *)tl_iface)->wake, fd_p);
+}
+
+/* Nothing is ever received here: a peer's copy needs nothing of this process. */
+static ucs_status_t iface_event_arm(uct_iface_h tl_iface, unsigned events)
+{
+    zr_iface_t *iface = (zr_iface_t *)tl_iface;
+    struct op  *op    = iface->first;
+
+    zr_wake_drain(&iface->wake);
+    if (op == NULL) {
+        iface->armed = true;
+        return UCS_OK;
+    }
+    if (op->event == NULL || zeEventQueryStatus(op->event) != ZE_RESULT_NOT_READY) {
+        return UCS_ERR_BUSY; /* progress has something to do */
+    }
+    return watch(iface);
 }
 
 /* ---- copies ---- */
@@ -263,6 +317,9 @@ static ucs_status_t copy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iov_count,
     iface->idle = op->next;
     op->comp    = comp;
     submitted(iface, op);
+    if (iface->armed) {
+        watch(iface);
+    }
     iface->copies++;
     iface->bytes += size;
     return UCS_INPROGRESS;
@@ -404,6 +461,29 @@ struct zr_tl_perf zr_tl_perf(uct_iface_h iface)
     return ((zr_iface_t *)iface)->perf;
 }
 
+double zr_tl_bandwidth(const struct zr_tl_perf *perf, int operation)
+{
+    switch (operation) {
+    case ZR_UCT_EP_OP_GET_ZCOPY: return perf->get_bandwidth;
+    case ZR_UCT_EP_OP_PUT_ZCOPY: return perf->put_bandwidth;
+    default: return perf->bandwidth;
+    }
+}
+
+static struct zr_tl_perf perf_of(const struct tl_config *config)
+{
+    struct zr_tl_perf perf = {config->bandwidth, config->get_bandwidth, config->put_bandwidth,
+                              config->latency, config->overhead};
+
+    if (UCS_CONFIG_DBL_IS_AUTO(perf.get_bandwidth)) {
+        perf.get_bandwidth = perf.bandwidth;
+    }
+    if (UCS_CONFIG_DBL_IS_AUTO(perf.put_bandwidth)) {
+        perf.put_bandwidth = perf.bandwidth;
+    }
+    return perf;
+}
+
 static ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 {
     zr_iface_t *iface = (zr_iface_t *)tl_iface;
@@ -414,6 +494,8 @@ static ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     attr->cap.flags       = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
                       UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
                       UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
+    attr->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
     attr->cap.put.max_zcopy = attr->cap.get.max_zcopy = SIZE_MAX;
     attr->cap.put.max_iov = attr->cap.get.max_iov = attr->cap.am.max_iov = 1;
     attr->cap.put.opt_zcopy_align = attr->cap.put.align_mtu = 1;
@@ -485,6 +567,8 @@ static uct_iface_ops_t iface_ops = {
     .iface_progress_enable    = uct_base_iface_progress_enable,
     .iface_progress_disable   = uct_base_iface_progress_disable,
     .iface_progress           = iface_progress,
+    .iface_event_fd_get       = iface_event_fd_get,
+    .iface_event_arm          = iface_event_arm,
     .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(zr_iface_t),
     .iface_query              = iface_query,
     .iface_get_device_address = iface_get_device_address,
@@ -513,19 +597,24 @@ static UCS_CLASS_INIT_FUNC(zr_iface_t, uct_md_h md, uct_worker_h worker,
     self->first  = NULL;
     self->last   = &self->first;
     self->idle   = NULL;
+    self->kept   = NULL;
     self->pools  = NULL;
+    self->armed  = false;
     self->copies = self->bytes = 0;
-    self->perf = (struct zr_tl_perf){config->bandwidth, config->latency, config->overhead};
-    result     = zeCommandListCreateImmediate(ze->context, ze->device, &desc, &self->list);
+    self->perf   = perf_of(config);
+    zr_wake_init(&self->wake);
+    result = zeCommandListCreateImmediate(ze->context, ze->device, &desc, &self->list);
     if (result != ZE_RESULT_SUCCESS) {
         zr_ucs_error("no command list for copies: zeCommandListCreateImmediate returned 0x%x %s",
                      (unsigned)result, zr_ze_last_error(ze));
+        zr_wake_stop(&self->wake);
         return UCS_ERR_NO_DEVICE;
     }
     result = grow(self);
     if (result != ZE_RESULT_SUCCESS) {
         zr_ucs_error("no events for copies: 0x%x %s", (unsigned)result, zr_ze_last_error(ze));
         zeCommandListDestroy(self->list);
+        zr_wake_stop(&self->wake);
         return UCS_ERR_NO_DEVICE;
     }
     return UCS_OK;
@@ -544,6 +633,7 @@ static UCS_CLASS_CLEANUP_FUNC(zr_iface_t)
             zeCommandListHostSynchronize(self->list, 1000000);
         }
     }
+    zr_wake_stop(&self->wake);
     zr_ucs_debug("ze_range made %lu copies of %lu bytes", self->copies, self->bytes);
     if (self->first != NULL) {
         /* The engine may still write into what would be freed. */

@@ -19,9 +19,12 @@ extern const size_t       zr_tl_config_size;
 
 /* For the slots of a layout. */
 struct zr_tl_perf {
-    double bandwidth, latency, overhead; /* bytes/s, s, s */
+    double bandwidth, get_bandwidth, put_bandwidth; /* bytes/s */
+    double latency, overhead;                       /* s */
 };
 struct zr_tl_perf zr_tl_perf(uct_iface_h iface);
+/** @param operation of enum uct_ep_operation; what is neither get nor put: the general one */
+double zr_tl_bandwidth(const struct zr_tl_perf *perf, int operation);
 int zr_tl_is_reachable(const uct_iface_h iface, const struct zr_uct_reachable_params *params);
 int zr_tl_ep_is_connected(const uct_ep_h ep, const struct zr_uct_connected_params *params);
 

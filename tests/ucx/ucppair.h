@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <ucp/api/ucp.h>
@@ -30,17 +31,27 @@ static struct {
     ucp_context_h context;
     ucp_worker_h  worker;
     ucp_ep_h      ep;
+    int           sleeps; /* pair_wait sleeps on the worker's descriptor, UCP_FEATURE_WAKEUP */
+    unsigned      slept;  /* how often it did */
+    int           gone;   /* how to exit when the other process has, 0: as a failure */
 } pair;
 
-static void pair_write(const void *data, size_t size)
+static inline void pair_other_gone(void)
+{
+    if (pair.gone == 0) {
+        fprintf(stderr, "rank %d: the other process is gone\n", pair.rank);
+    }
+    exit(pair.gone == 0 ? 1 : pair.gone);
+}
+
+static inline void pair_write(const void *data, size_t size)
 {
     if (write(pair.fd, data, size) != (ssize_t)size) {
-        fprintf(stderr, "rank %d: the other process is gone\n", pair.rank);
-        exit(1);
+        pair_other_gone();
     }
 }
 
-static void pair_read(void *data, size_t size)
+static inline void pair_read(void *data, size_t size)
 {
     size_t  done;
     ssize_t n;
@@ -48,14 +59,13 @@ static void pair_read(void *data, size_t size)
     for (done = 0; done < size; done += n) {
         n = read(pair.fd, (char *)data + done, size - done);
         if (n <= 0) {
-            fprintf(stderr, "rank %d: the other process is gone\n", pair.rank);
-            exit(1);
+            pair_other_gone();
         }
     }
 }
 
 /* Both have come here; UCX makes progress meanwhile. */
-static void pair_meet(void)
+static inline void pair_meet(void)
 {
     char    c = 1;
     ssize_t n;
@@ -63,8 +73,7 @@ static void pair_meet(void)
     pair_write(&c, 1);
     while ((n = recv(pair.fd, &c, 1, MSG_DONTWAIT)) != 1) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-            fprintf(stderr, "rank %d: the other process is gone\n", pair.rank);
-            exit(1);
+            pair_other_gone();
         }
         if (pair.worker != NULL) {
             ucp_worker_progress(pair.worker);
@@ -72,7 +81,36 @@ static void pair_meet(void)
     }
 }
 
-static ucs_status_t pair_wait(void *request)
+/* Until something may have happened to the worker: it has an event descriptor of its own. */
+static inline void pair_sleep(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    static int         epoll = -1;
+    ucs_status_t       status;
+    int                fd;
+
+    if (epoll < 0) {
+        epoll = epoll_create1(EPOLL_CLOEXEC);
+        UCS(ucp_worker_get_efd(pair.worker, &fd));
+        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+            perror("epoll");
+            exit(1);
+        }
+    }
+    status = ucp_worker_arm(pair.worker);
+    if (status == UCS_ERR_BUSY) {
+        return;
+    }
+    UCS(status);
+    pair.slept++;
+    /* A lost wake-up ends here, by the alarm of pair_run at the latest. */
+    if (epoll_wait(epoll, &event, 1, 20000) != 1) {
+        fprintf(stderr, "rank %d: not woken in 20 s\n", pair.rank);
+        exit(1);
+    }
+}
+
+static inline ucs_status_t pair_wait(void *request)
 {
     ucs_status_t status;
 
@@ -83,19 +121,22 @@ static ucs_status_t pair_wait(void *request)
         return UCS_PTR_STATUS(request);
     }
     while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(pair.worker);
+        if (ucp_worker_progress(pair.worker) == 0 && pair.sleeps) {
+            pair_sleep();
+        }
     }
     ucp_request_free(request);
     return status;
 }
 
-static void pair_start_ucx(void)
+static void pair_start_ucx_with(uint64_t features, ucs_thread_mode_t threads)
 {
     ucp_params_t        params  = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                                  UCP_PARAM_FIELD_MT_WORKERS_SHARED,
                                    .mt_workers_shared = pair.multi_thread,
-                                   .features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
-    ucp_worker_params_t wparams = {0};
+                                   .features          = features};
+    ucp_worker_params_t wparams = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                   .thread_mode = threads};
     ucp_config_t       *config;
 
     UCS(ucp_config_read(NULL, NULL, &config));
@@ -104,12 +145,18 @@ static void pair_start_ucx(void)
     UCS(ucp_worker_create(pair.context, &wparams, &pair.worker));
 }
 
+static inline void pair_start_ucx(void)
+{
+    pair_start_ucx_with(UCP_FEATURE_TAG | UCP_FEATURE_RMA, UCS_THREAD_MODE_SINGLE);
+}
+
 /* Requests end with the error; nothing else needs to be done. */
 static void pair_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 }
 
-static void pair_connect(ucp_err_handling_mode_t mode)
+/* @param count as many endpoints to the other worker, at @a eps */
+static inline void pair_connect_many(ucp_err_handling_mode_t mode, unsigned count, ucp_ep_h *eps)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -118,6 +165,7 @@ static void pair_connect(ucp_err_handling_mode_t mode)
                               .err_handler.cb = pair_error};
     ucp_address_t  *mine, *other;
     size_t          size;
+    unsigned        k;
 
     UCS(ucp_worker_get_address(pair.worker, &mine, &size));
     pair_write(&size, sizeof(size));
@@ -127,8 +175,15 @@ static void pair_connect(ucp_err_handling_mode_t mode)
     other = malloc(size);
     pair_read(other, size);
     params.address = other;
-    UCS(ucp_ep_create(pair.worker, &params, &pair.ep));
+    for (k = 0; k < count; k++) {
+        UCS(ucp_ep_create(pair.worker, &params, &eps[k]));
+    }
     free(other);
+}
+
+static inline void pair_connect(ucp_err_handling_mode_t mode)
+{
+    pair_connect_many(mode, 1, &pair.ep);
 }
 
 static inline void pair_stop_ucx(void)
@@ -144,7 +199,7 @@ static inline void pair_stop_ucx(void)
 
 /* Call first in main: one of the processes that pair_run starts runs @a body and ends here.
  * *which is what pair_run was given. */
-static void pair_enter(void (*body)(void), unsigned *which)
+static inline void pair_enter(void (*body)(void), unsigned *which)
 {
     const char *text = getenv("UCPPAIR");
 
@@ -165,7 +220,7 @@ static int pair_victim = 1; /* the rank that may be killed with SIGKILL */
 /* Start two processes. They load UCX themselves: it has a thread of its own from the start, and a
  * fork may copy the locks that thread holds. @return 0; 1 if either failed or took longer than
  * @a timeout seconds; 77 if they skipped. */
-static int pair_run(const char *self, unsigned which, unsigned timeout)
+static inline int pair_run(const char *self, unsigned which, unsigned timeout)
 {
     pid_t pids[2], pid;
     char  text[64];

@@ -25,6 +25,7 @@ struct perf_attr {
     uint64_t            flags;
 };
 enum {
+    PERF_OPERATION          = UCS_BIT(0),
     PERF_SEND_PRE_OVERHEAD  = UCS_BIT(5),
     PERF_SEND_POST_OVERHEAD = UCS_BIT(6),
     PERF_RECV_OVERHEAD      = UCS_BIT(7),
@@ -36,7 +37,10 @@ enum {
 
 static ucs_status_t estimate_perf(uct_iface_h iface, struct perf_attr *attr)
 {
-    struct zr_tl_perf perf = zr_tl_perf(iface);
+    struct zr_tl_perf         perf      = zr_tl_perf(iface);
+    int                       operation = attr->field_mask & PERF_OPERATION ? attr->operation : -1;
+    const uct_ppn_bandwidth_t bandwidth = {.dedicated = 0,
+                                           .shared = zr_tl_bandwidth(&perf, operation)};
 
     if (attr->field_mask & PERF_SEND_PRE_OVERHEAD) {
         attr->send_pre_overhead = perf.overhead;
@@ -48,7 +52,7 @@ static ucs_status_t estimate_perf(uct_iface_h iface, struct perf_attr *attr)
         attr->recv_overhead = 0; /* the peer's CPU does nothing */
     }
     if (attr->field_mask & PERF_BANDWIDTH) {
-        attr->bandwidth = (uct_ppn_bandwidth_t){.dedicated = 0, .shared = perf.bandwidth};
+        attr->bandwidth = bandwidth;
     }
     if (attr->field_mask & PERF_LATENCY) {
         attr->latency = ucs_linear_func_make(perf.latency, 0);

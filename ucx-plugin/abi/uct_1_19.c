@@ -28,6 +28,7 @@ struct perf_attr {
     uint64_t            flags;
 };
 enum {
+    PERF_OPERATION          = UCS_BIT(0),
     PERF_SEND_PRE_OVERHEAD  = UCS_BIT(5),
     PERF_SEND_POST_OVERHEAD = UCS_BIT(6),
     PERF_RECV_OVERHEAD      = UCS_BIT(7),
@@ -41,7 +42,9 @@ enum {
 static ucs_status_t estimate_perf(uct_iface_h iface, struct perf_attr *attr)
 {
     struct zr_tl_perf         perf      = zr_tl_perf(iface);
-    const uct_ppn_bandwidth_t bandwidth = {.dedicated = 0, .shared = perf.bandwidth};
+    int                       operation = attr->field_mask & PERF_OPERATION ? attr->operation : -1;
+    const uct_ppn_bandwidth_t bandwidth = {.dedicated = 0,
+                                           .shared = zr_tl_bandwidth(&perf, operation)};
 
     if (attr->field_mask & PERF_SEND_PRE_OVERHEAD) {
         attr->send_pre_overhead = perf.overhead;

@@ -122,6 +122,10 @@ struct zr_uct_connected_params {
     const uct_ep_addr_t     *ep_addr;
 };
 
+/* Of enum uct_ep_operation, whose first names never moved. */
+#define ZR_UCT_EP_OP_PUT_ZCOPY 5
+#define ZR_UCT_EP_OP_GET_ZCOPY 8
+
 /* The configuration of an interface or memory domain starts with UCX's own fields. */
 #define ZR_UCT_CONFIG_RESERVE 512
 
