@@ -42,7 +42,9 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
 {
     unsigned long          request = c->m->a[0];
     uint64_t               data[ZR_SHIM_MAX_ARGUMENT / 8] = {0};
-    size_t                 size = ZR_MIN((size_t)_IOC_SIZE(request), zr_soft_ioctl_size(request));
+    size_t                 known = file->timeline != NULL ? zr_shim_timeline_size(request)
+                                                          : zr_soft_ioctl_size(request);
+    size_t                 size     = ZR_MIN((size_t)_IOC_SIZE(request), known);
     uint64_t               argument = c->m->a[1];
     struct zr_shim_fd_rule rule;
     int                    ret = 0, out;
@@ -53,11 +55,13 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
     if (ret != 0) {
         return ret;
     }
-    rule = zr_shim_fd_rule(request, data);
+    rule = file->timeline == NULL ? zr_shim_fd_rule(request, data)
+                                  : (struct zr_shim_fd_rule){-1, zr_shim_timeline_out(request), true};
     if (rule.in >= 0) {
         memcpy((char *)data + rule.in, &c->fds[0], sizeof(int));
     }
-    ret = zr_soft_file_call(file->file, request, data);
+    ret = file->timeline != NULL ? zr_shim_timeline_call(file->timeline, request, data)
+                                 : zr_soft_file_call(file->file, request, data);
     if (ret == 0 && rule.out >= 0) {
         memcpy(&out, (char *)data + rule.out, sizeof(out));
         if (out >= 0) {
@@ -78,7 +82,7 @@ static int zr_shim_do_ioctl(struct zr_shim_call *c, struct zr_shim_file *file)
     int ret;
 
     c->channel->task.capabilities = c->m->a[2];
-    zr_shim_begin(c, file->file->dev);
+    zr_shim_begin(c, file->timeline != NULL ? NULL : file->file->dev);
     ret = zr_shim_ioctl_argument(c, file);
     zr_shim_end(c);
     return ret;
@@ -87,9 +91,12 @@ static int zr_shim_do_ioctl(struct zr_shim_call *c, struct zr_shim_file *file)
 static int zr_shim_do_mmap(struct zr_shim_call *c, struct zr_shim_file *file)
 {
     uint64_t inside;
-    int      ret = zr_soft_file_mmap_fd(file->file, c->m->a[1], c->m->a[3], c->m->a[0], &c->out,
-                                        &inside);
+    int      ret;
 
+    if (file->timeline != NULL) {
+        return -ENODEV;
+    }
+    ret = zr_soft_file_mmap_fd(file->file, c->m->a[1], c->m->a[3], c->m->a[0], &c->out, &inside);
     c->m->a[0] = inside;
     return ret;
 }

@@ -117,6 +117,7 @@ ZR_PUBLIC int ioctl(int fd, unsigned long request, ...)
     va_end(args);
     switch (_IOC_TYPE(request)) {
     case 'd':
+    case 'W': /* sw_sync */
         if (zr_shim_device_minor(fd, &inode) < 0) {
             return ZR_REAL(ioctl)(fd, request, argument);
         }

@@ -256,7 +256,7 @@ ZR_PUBLIC int statx(int dirfd, const char *path, int flags, unsigned mask, struc
     int  minor = zr_shim_statx_minor(dirfd, &path, flags, buffer);
     int  ret   = ZR_REAL(statx)(dirfd, path, flags, mask, st);
 
-    if (ret == 0 && minor >= 0 && S_ISREG(st->stx_mode)) {
+    if (ret == 0 && minor >= 0 && minor != ZR_SHIM_SW_SYNC && S_ISREG(st->stx_mode)) {
         st->stx_mode       = S_IFCHR | (minor >= ZR_SHIM_RENDER ? 0666 : 0660);
         st->stx_rdev_major = 226;
         st->stx_rdev_minor = minor;

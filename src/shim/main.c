@@ -104,7 +104,11 @@ void zr_shim_file_put(struct zr_shim_server *s, struct zr_shim_file *file)
     last = --file->refs == 0;
     pthread_mutex_unlock(&s->lock);
     if (last) {
-        zr_soft_file_close(file->file);
+        if (file->timeline != NULL) {
+            zr_shim_timeline_destroy(file->timeline);
+        } else {
+            zr_soft_file_close(file->file);
+        }
         free(file);
     }
 }
@@ -196,10 +200,13 @@ static int zr_shim_new_file(struct zr_shim_link *link, const struct zr_shim_mess
     }
     file->inode = link->inode = m->file;
     file->minor               = m->a[0];
-    file->unit                = m->a[0] % ZR_SHIM_RENDER;
+    file->unit                = m->a[0] == ZR_SHIM_SW_SYNC ? 0 : m->a[0] % ZR_SHIM_RENDER;
     file->refs                = 1;
     ret                       = zr_shim_device(&server, file->unit, &dev);
-    if (ret == 0) {
+    if (ret == 0 && file->minor == ZR_SHIM_SW_SYNC) {
+        file->timeline = zr_shim_timeline_create(dev);
+        ret            = file->timeline != NULL ? 0 : -ENOMEM;
+    } else if (ret == 0) {
         zr_soft_task_enter(&task);
         ret = zr_soft_file_open(dev, &file->file);
         zr_soft_task_enter(NULL);

@@ -27,6 +27,7 @@ static const struct {
     {"/sys/module/i915", true},
     {"/sys/module", false},
     {"/sys/kernel/debug/dri", true},
+    {"/sys/kernel/debug/sync", true},
 };
 
 /* 0: not ours, 1: maybe, 2: ours alone */
@@ -144,7 +145,13 @@ int zr_shim_path_minor(const char *path)
     unsigned n;
     int      used = 0;
 
-    if (path == NULL || strstr(path, "/dev/dri/") == NULL || zr_shim_path_shown(path) == path) {
+    if (path == NULL || zr_shim_path_shown(path) == path) {
+        return -1;
+    }
+    if (strcmp(zr_shim_path_shown(path), "/sys/kernel/debug/sync/sw_sync") == 0) {
+        return ZR_SHIM_SW_SYNC;
+    }
+    if (strstr(path, "/dev/dri/") == NULL) {
         return -1;
     }
     if (strstr(path, "/by-path/") != NULL) {
@@ -183,13 +190,17 @@ void zr_shim_node_path(unsigned minor, char path[PATH_MAX])
 {
     const char *tree = zr_shim_tree();
 
+    if (minor == ZR_SHIM_SW_SYNC) {
+        snprintf(path, PATH_MAX, "%s/sys/kernel/debug/sync/sw_sync", tree != NULL ? tree : "");
+        return;
+    }
     snprintf(path, PATH_MAX, "%s/dev/dri/%s%u", tree != NULL ? tree : "",
              minor >= ZR_SHIM_RENDER ? "renderD" : "card", minor);
 }
 
 void zr_shim_stat_node(struct stat *st, int minor)
 {
-    if (minor >= 0) {
+    if (minor >= 0 && minor != ZR_SHIM_SW_SYNC) {
         st->st_mode = S_IFCHR | (minor >= ZR_SHIM_RENDER ? 0666 : 0660);
         st->st_rdev = makedev(226, minor);
         st->st_size = 0;

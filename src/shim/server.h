@@ -34,7 +34,8 @@ struct zr_shim_file {
     uint64_t             inode; /* of the client's end of its socket */
     unsigned             refs;
     unsigned             unit, minor;
-    struct zr_soft_file *file;
+    struct zr_soft_file     *file;     /* either */
+    struct zr_shim_timeline *timeline; /* or, of sync/sw_sync */
 };
 
 struct zr_shim_server {
@@ -65,6 +66,13 @@ struct zr_shim_channel_start {
     struct zr_shim_server  *server;
     struct zr_shim_channel *channel;
 };
+
+/* timeline.c */
+struct zr_shim_timeline *zr_shim_timeline_create(struct zr_soft_dev *dev);
+void   zr_shim_timeline_destroy(struct zr_shim_timeline *timeline);
+size_t zr_shim_timeline_size(unsigned long request); /* of the argument, 0: no such request */
+int    zr_shim_timeline_out(unsigned long request);  /* where in it an fd is given, -1: none */
+int    zr_shim_timeline_call(struct zr_shim_timeline *timeline, unsigned long request, void *data);
 
 /* tree.c: the files under @a dir that the devices have in /dev and /sys. 0 or -errno. */
 int  zr_shim_tree_make(const char *dir, const struct zr_soft_profile *profiles, unsigned count);

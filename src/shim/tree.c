@@ -275,6 +275,7 @@ static void zr_tree_module(struct zr_tree *t)
     zr_tree_file(t, dir, "request_timeout_ms", "20000\n");
     zr_tree_file(t, "sys/module/i915", "refcnt", "1\n");
     zr_tree_file(t, "sys/module/i915", "initstate", "live\n");
+    zr_tree_file(t, "sys/kernel/debug/sync", "sw_sync", "%s", "");
     zr_tree_file(t, "sys/class/drm", "version", "drm 1.1.0 20060810\n");
 }
 

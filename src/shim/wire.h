@@ -18,6 +18,7 @@
 #define ZR_SHIM_MAX_FDS 2
 #define ZR_SHIM_PRIMARY 0   /* minor of the first primary node */
 #define ZR_SHIM_RENDER  128 /* minor of the first render node */
+#define ZR_SHIM_SW_SYNC 1000 /* opened like a node: a timeline of sync/sw_sync */
 
 enum zr_shim_op {
     ZR_SHIM_PROCESS,   /* reply a[0]: the process's id; then INTERRUPT without reply */

@@ -33,6 +33,7 @@ void zr_soft_ctx_put(struct zr_soft_ctx *ctx)
     }
     for (i = 0; i < ctx->num_slots; i++) {
         free(ctx->slot[i].engine);
+        free(ctx->slot[i].registers);
     }
     zr_soft_vm_put(ctx->vm);
     free(ctx);

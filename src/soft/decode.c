@@ -88,15 +88,18 @@ uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, ui
         hit = batch->hit[port] = low;
     }
     entry = &table->entry[hit];
+    if (entry->bo != NULL && address - entry->start >= entry->bo->size) {
+        return NULL; /* what an object was padded with */
+    }
     if (entry->bo != NULL && entry->bo->mm != NULL) {
-        *available_p = entry->end - address;
+        *available_p = entry->bo->size - (address - entry->start);
         return zr_soft_window_open(batch, port, entry->bo, address - entry->start, available_p);
     }
     cpu = entry->bo != NULL ? zr_soft_bo_cpu(entry->bo) : NULL;
     if (cpu == NULL) {
         return NULL;
     }
-    *available_p = entry->end - address;
+    *available_p = entry->bo->size - (address - entry->start);
     return cpu + (address - entry->start);
 }
 
@@ -322,7 +325,7 @@ static enum zr_soft_step zr_soft_mi_start(struct zr_soft_batch *batch, const uin
                             dw[2], dw[1]);
     }
     if ((dw[0] & (1u << 15)) && batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12 &&
-        !(batch->req->slot->predicate_1 & 1)) {
+        (batch->req->slot->registers == NULL || !(batch->req->slot->registers->predicate_1 & 1))) {
         return ZR_SOFT_MORE; /* predicated, and the predicate does not hold */
     }
     batch->pc = target;
@@ -359,7 +362,9 @@ static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, c
     if ((dw[0] & 0xf) != 0) {
         return zr_soft_hang(batch, "%s: mode %u is not known", command->name, dw[0] & 0xf);
     }
-    batch->req->slot->predicate = 0;
+    if (batch->req->slot->registers != NULL) {
+        batch->req->slot->registers->predicate = 0;
+    }
     return ZR_SOFT_MORE;
 }
 
@@ -481,7 +486,8 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
         }
     }
     batch->pc += count * 4;
-    if ((batch->req->slot->predicate & 1) && command->decode != zr_soft_mi_set_predicate) {
+    if (batch->req->slot->registers != NULL && (batch->req->slot->registers->predicate & 1) &&
+        command->decode != zr_soft_mi_set_predicate) {
         return ZR_SOFT_MORE;
     }
     return command->decode(batch, dw, command);

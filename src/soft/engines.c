@@ -248,6 +248,7 @@ static void zr_soft_map_clear(struct zr_soft_ctx *ctx)
 
     for (i = 0; i < ctx->num_slots; i++) {
         free(ctx->slot[i].engine);
+        free(ctx->slot[i].registers);
     }
     memset(ctx->slot, 0, sizeof(ctx->slot));
     ctx->num_slots = 0;

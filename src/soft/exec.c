@@ -171,6 +171,15 @@ static void zr_soft_exec_limits(const struct zr_soft_exec *x, unsigned i, uint64
     }
 }
 
+/* What it takes in the address space: clients may ask for more than there is. */
+static uint64_t zr_soft_exec_size(const struct zr_soft_exec *x, unsigned i)
+{
+    uint64_t size = x->bo[i]->size;
+
+    return x->object[i].flags & EXEC_OBJECT_PAD_TO_SIZE ? ZR_MAX(size, x->object[i].pad_to_size)
+                                                        : size;
+}
+
 /* Pinned objects first, so that the others go where there is room. Two passes over them: what
  * leaves its place must be gone before another takes it. */
 static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
@@ -190,14 +199,16 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
             bind  = zr_soft_vm_find(vm, x->bo[i]);
             if (pass == 0) {
                 zr_soft_exec_limits(x, i, &alignment, &limit);
-                if (start % alignment != 0 || start > limit || x->bo[i]->size > limit - start) {
+                if (start % alignment != 0 || start > limit ||
+                    zr_soft_exec_size(x, i) > limit - start) {
                     return -EINVAL;
                 }
-                if (bind != NULL && bind->start != start) {
+                if (bind != NULL &&
+                    (bind->start != start || bind->size < zr_soft_exec_size(x, i))) {
                     zr_soft_vm_unbind(vm, x->bo[i]);
                 }
             } else if (bind == NULL) {
-                ret = zr_soft_vm_bind(vm, x->bo[i], start);
+                ret = zr_soft_vm_bind(vm, x->bo[i], start, zr_soft_exec_size(x, i));
                 if (ret != 0) {
                     return ret;
                 }
@@ -209,11 +220,29 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
     return 0;
 }
 
+/* Where an object goes that is not pinned: where the client thinks it is if that will do and is
+ * free, else anywhere. 0 or -ENOSPC */
+static int zr_soft_exec_place(const struct zr_soft_exec *x, unsigned i, uint64_t alignment,
+                              uint64_t limit, uint64_t *start_p)
+{
+    struct zr_soft_vm *vm    = x->ctx->vm;
+    uint64_t           size  = zr_soft_exec_size(x, i);
+    uint64_t           start = zr_soft_plain(vm->dev, x->object[i].offset) &
+                     ~(uint64_t)(ZR_SOFT_PAGE - 1);
+
+    if (start % alignment == 0 && start <= limit && size <= limit - start &&
+        zr_soft_vm_is_free(vm, start, size)) {
+        *start_p = start;
+        return 0;
+    }
+    return zr_soft_vm_hole(vm, size, alignment, limit, start_p);
+}
+
 static int zr_soft_exec_bind_others(struct zr_soft_exec *x)
 {
     struct zr_soft_vm         *vm = x->ctx->vm;
     const struct zr_soft_bind *bind;
-    uint64_t                   start, alignment, limit;
+    uint64_t                   start, alignment, limit, size;
     unsigned                   i;
     int                        ret;
 
@@ -222,15 +251,16 @@ static int zr_soft_exec_bind_others(struct zr_soft_exec *x)
             continue;
         }
         zr_soft_exec_limits(x, i, &alignment, &limit);
+        size = zr_soft_exec_size(x, i);
         bind = zr_soft_vm_find(vm, x->bo[i]);
-        if (bind != NULL && bind->start % alignment == 0 &&
-            bind->start + x->bo[i]->size <= limit) {
+        if (bind != NULL && bind->start % alignment == 0 && bind->size >= size &&
+            bind->start + bind->size <= limit) {
             continue;
         }
         zr_soft_vm_unbind(vm, x->bo[i]);
-        ret = zr_soft_vm_hole(vm, x->bo[i]->size, alignment, limit, &start);
+        ret = zr_soft_exec_place(x, i, alignment, limit, &start);
         if (ret == 0) {
-            ret = zr_soft_vm_bind(vm, x->bo[i], start);
+            ret = zr_soft_vm_bind(vm, x->bo[i], start, size);
         }
         if (ret != 0) {
             return ret;

@@ -145,11 +145,11 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
     uint64_t            page  = lmem ? 64 * ZR_KIB : ZR_SOFT_PAGE, size;
     int                 fd, ret;
 
-    if (wanted == 0) {
-        return -EINVAL;
-    }
     size = ZR_ALIGN_UP(wanted, page);
-    if (size < wanted || size > INT64_MAX || size / ZR_SOFT_PAGE > INT32_MAX || size > total) {
+    if (size == 0) {
+        return -EINVAL; /* asked for, or wrapped around */
+    }
+    if (size > INT64_MAX || size / ZR_SOFT_PAGE > INT32_MAX || size > total) {
         return -E2BIG;
     }
     /* The kernel would find out at first use; here nothing can be moved out of the way then. */

@@ -3,6 +3,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
 
+#include <stdlib.h>
+
 #define ZR_SOFT_GPR          0x600 /* 16 of 64 bits */
 #define ZR_SOFT_TIMESTAMP    0x358 /* 64 bits, shared by engines */
 #define ZR_SOFT_CTX_TIME     0x3a8 /* 32 bits: time on the engine */
@@ -29,18 +31,31 @@ uint32_t zr_soft_mmio_base(unsigned class, unsigned instance)
     }
 }
 
+struct zr_soft_registers *zr_soft_registers_get(struct zr_soft_batch *batch)
+{
+    struct zr_soft_slot *slot = batch->req->slot;
+
+    if (slot->registers == NULL) {
+        slot->registers = calloc(1, sizeof(*slot->registers));
+    }
+    return slot->registers;
+}
+
 /* Where a 32-bit register that can be written is. NULL: it cannot. Predicates are the one kind or the
  * other, by generation. */
-static uint32_t *zr_soft_register(const struct zr_soft_dev *dev, struct zr_soft_slot *slot,
-                                  uint32_t offset)
+static uint32_t *zr_soft_register(struct zr_soft_batch *batch, uint32_t offset)
 {
-    bool old = dev->profile.gen == ZR_SOFT_GEN12;
+    struct zr_soft_registers *regs = zr_soft_registers_get(batch);
+    bool                      old  = batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12;
 
-    if (offset >= ZR_SOFT_GPR && offset < ZR_SOFT_GPR + 128 && offset % 4 == 0) {
-        return (uint32_t *)slot->gpr + (offset - ZR_SOFT_GPR) / 4;
+    if (regs == NULL) {
+        return NULL;
     }
-    return offset == ZR_SOFT_PREDICATE && !old    ? &slot->predicate
-           : offset == ZR_SOFT_PREDICATE_1 && old ? &slot->predicate_1
+    if (offset >= ZR_SOFT_GPR && offset < ZR_SOFT_GPR + 128 && offset % 4 == 0) {
+        return (uint32_t *)regs->gpr + (offset - ZR_SOFT_GPR) / 4;
+    }
+    return offset == ZR_SOFT_PREDICATE && !old    ? &regs->predicate
+           : offset == ZR_SOFT_PREDICATE_1 && old ? &regs->predicate_1
                                                   : NULL;
 }
 
@@ -72,7 +87,7 @@ static bool zr_soft_register_read(struct zr_soft_batch *batch, const char *name,
     if (!zr_soft_register_offset(batch, name, dw, relative, &offset)) {
         return false;
     }
-    reg = zr_soft_register(batch->req->ctx->dev, batch->req->slot, offset);
+    reg = zr_soft_register(batch, offset);
     if (reg != NULL) {
         *value_p = *reg;
         return true;
@@ -98,7 +113,7 @@ static bool zr_soft_register_write(struct zr_soft_batch *batch, const char *name
     if (!zr_soft_register_offset(batch, name, dw, relative, &offset)) {
         return false;
     }
-    reg = zr_soft_register(batch->req->ctx->dev, batch->req->slot, offset);
+    reg = zr_soft_register(batch, offset);
     if (reg == NULL) {
         zr_soft_hang(batch, "%s: register 0x%x is not one that a batch may write", name, dw);
         return false;
@@ -240,11 +255,12 @@ static bool zr_soft_alu_step(struct zr_soft_alu *alu, uint64_t *gpr, uint32_t in
 enum zr_soft_step zr_soft_mi_math(struct zr_soft_batch *batch, const uint32_t *dw,
                                   const struct zr_soft_command *command)
 {
-    struct zr_soft_alu alu = {0};
-    unsigned           i, count = zr_soft_command_length(command, dw[0]);
+    struct zr_soft_alu        alu  = {0};
+    struct zr_soft_registers *regs = zr_soft_registers_get(batch);
+    unsigned                  i, count = zr_soft_command_length(command, dw[0]);
 
     for (i = 1; i < count; i++) {
-        if (!zr_soft_alu_step(&alu, batch->req->slot->gpr, dw[i])) {
+        if (regs == NULL || !zr_soft_alu_step(&alu, regs->gpr, dw[i])) {
             return zr_soft_hang(batch, "%s: instruction 0x%08x is not valid", command->name, dw[i]);
         }
     }

@@ -363,7 +363,7 @@ struct zr_soft_handle {
 struct zr_soft_bind {
     struct zr_soft_bind *next;
     struct zr_soft_vm   *vm;
-    uint64_t             start; /* not canonical */
+    uint64_t             start, size; /* start: not canonical; size: at least the object's */
 };
 
 struct zr_soft_bo {
@@ -445,7 +445,8 @@ struct zr_soft_vm *zr_soft_vm_get(struct zr_soft_vm *vm);
 void zr_soft_vm_put(struct zr_soft_vm *vm);
 struct zr_soft_bind *zr_soft_vm_find(const struct zr_soft_vm *vm, const struct zr_soft_bo *bo);
 /* Bind at @a start; what is in the way is evicted, unless this execbuf pinned it: -ENOSPC. */
-int  zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start);
+int  zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start, uint64_t size);
+bool zr_soft_vm_is_free(const struct zr_soft_vm *vm, uint64_t start, uint64_t size);
 void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo);
 /* Lowest hole for @a size bytes below @a limit. 0 or -ENOSPC */
 int  zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignment,
@@ -462,8 +463,7 @@ struct zr_soft_slot {
     uint8_t                *engine; /* index in zr_soft_dev::engine, row * siblings + column */
     uint64_t                timeline;
     struct zr_soft_req_list reqs; /* not complete, oldest first */
-    uint64_t                gpr[16]; /* registers.c; of the batch that runs, as predicates */
-    uint32_t                predicate, predicate_1;
+    struct zr_soft_registers *registers; /* registers.c; NULL: as they are reset */
     unsigned                num_reqs;
 };
 
@@ -609,6 +609,13 @@ static inline unsigned zr_soft_command_length(const struct zr_soft_command *comm
 #define ZR_SOFT_CLASS_COPY  (1u << I915_ENGINE_CLASS_COPY)
 
 /* ---- registers.c ---- */
+
+struct zr_soft_registers {
+    uint64_t gpr[16];
+    uint32_t predicate, predicate_1;
+};
+/* Of the batch's slot, made when they are used first; NULL: no memory. */
+struct zr_soft_registers *zr_soft_registers_get(struct zr_soft_batch *batch);
 
 uint32_t zr_soft_mmio_base(unsigned class, unsigned instance);
 enum zr_soft_step zr_soft_mi_load_imm(struct zr_soft_batch *batch, const uint32_t *dw,

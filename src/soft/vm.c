@@ -176,11 +176,25 @@ void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo)
     zr_soft_bo_put(bo);
 }
 
-int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start)
+bool zr_soft_vm_is_free(const struct zr_soft_vm *vm, uint64_t start, uint64_t size)
+{
+    const struct zr_soft_table *table = vm->table;
+    unsigned                    i;
+
+    for (i = zr_soft_table_search(table, start);
+         i < table->count && table->entry[i].start < start + size; i++) {
+        if (table->entry[i].bo != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start, uint64_t size)
 {
     struct zr_soft_table *table;
     struct zr_soft_bind  *bind;
-    uint64_t              end = start + bo->size;
+    uint64_t              end = start + size;
     unsigned              i;
     int                   ret;
 
@@ -210,7 +224,7 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     if (bind == NULL) {
         return -ENOMEM;
     }
-    *bind     = (struct zr_soft_bind){bo->binds, vm, start};
+    *bind     = (struct zr_soft_bind){bo->binds, vm, start, size};
     bo->binds = bind;
     memmove(&table->entry[i + 1], &table->entry[i], (table->count - i) * sizeof(table->entry[0]));
     table->entry[i] = (struct zr_soft_entry){start, end, zr_soft_bo_get(bo)};
