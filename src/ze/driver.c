@@ -104,14 +104,23 @@ ze_context_handle_t zr_zeDriverGetDefaultContext(ze_driver_handle_t hDriver)
 
 /* ---- include/zerange/zerange.h ---- */
 
+#define ZR_CHECK_DRIVER()                                                                     \
+    do {                                                                                      \
+        if (zr_driver == NULL) {                                                              \
+            return zr_no_driver();                                                            \
+        }                                                                                     \
+    } while (0)
+
 static ze_result_t ZE_APICALL zr_subscribe_mappings(zr_mapping_callback_t callback, void *arg)
 {
+    ZR_CHECK_DRIVER();
     ZR_CHECK_POINTER(callback);
     return zr_va_subscribe(callback, arg);
 }
 
 static ze_result_t ZE_APICALL zr_unsubscribe_mappings(zr_mapping_callback_t callback, void *arg)
 {
+    ZR_CHECK_DRIVER();
     ZR_CHECK_POINTER(callback);
     zr_va_unsubscribe(callback, arg);
     return ZE_RESULT_SUCCESS;
@@ -121,6 +130,7 @@ static ze_result_t ZE_APICALL zr_mem_reservation(const void *ptr, void **base, s
 {
     struct zr_va_info info;
 
+    ZR_CHECK_DRIVER();
     ZR_CHECK_POINTER(ptr);
     ZR_CHECK_POINTER(base);
     ZR_CHECK_POINTER(size);
@@ -160,6 +170,7 @@ static ze_result_t ZE_APICALL zr_get_counts(zr_counts_t *counts)
     struct zr_mem_counts mem;
     struct zr_ipc_counts ipc;
 
+    ZR_CHECK_DRIVER();
     ZR_CHECK_POINTER(counts);
     zr_mem_counts(&mem);
     zr_ipc_counts(&ipc);

@@ -12,7 +12,8 @@ struct zr_driver *zr_driver;
 
 static pthread_once_t  init_once = PTHREAD_ONCE_INIT;
 static ze_result_t     init_result;
-static pid_t           init_pid; /* a child of fork inherits the memory, not the threads */
+static pid_t           init_pid;
+static bool            zr_forked; /* a child of who initialised; written when it has one thread */
 static pthread_mutex_t policy_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the two below */
 static enum zr_policy  driver_policy;
 static bool            policy_fixed;
@@ -93,6 +94,15 @@ err_close:
     return result;
 }
 
+/* A child has neither the threads nor a say in the device, and other threads of its parent may have
+ * held any lock: there is no driver in it, so that every call ends at the check of its handle. */
+static void zr_driver_in_child(void)
+{
+    zr_forked = true;
+    zr_driver = NULL;
+    atomic_store(&zr_slots_size, 0);
+}
+
 static void zr_init_do(void)
 {
     init_pid    = getpid();
@@ -100,12 +110,23 @@ static void zr_init_do(void)
     if (init_result == ZE_RESULT_SUCCESS) {
         init_result = zr_driver_create();
     }
+    pthread_atfork(NULL, NULL, zr_driver_in_child);
 }
 
 ze_result_t zr_init(void)
 {
+    if (zr_forked) {
+        return zr_no_driver();
+    }
     pthread_once(&init_once, zr_init_do);
     return init_result;
+}
+
+ze_result_t zr_no_driver(void)
+{
+    return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED,
+                   zr_forked ? "a forked child cannot use the devices of its parent"
+                             : "zerange is not initialised");
 }
 
 enum zr_policy zr_driver_policy(void)
@@ -126,6 +147,9 @@ ze_result_t zr_zeInit(ze_init_flags_t flags)
     }
     if (flags == ZE_INIT_FLAG_VPU_ONLY) {
         return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED, "zeInit: zerange has GPUs only");
+    }
+    if (zr_forked) {
+        return zr_no_driver();
     }
     (void)zr_driver_policy();
     return zr_init();
@@ -176,7 +200,7 @@ ze_result_t zr_zeInitDrivers(uint32_t *pCount, ze_driver_handle_t *phDrivers,
     if (!(desc->flags & ZE_INIT_DRIVER_TYPE_FLAG_GPU)) {
         return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED, "zeInitDrivers: zerange has GPUs only");
     }
-    result = zr_init_properties(desc);
+    result = zr_forked ? zr_no_driver() : zr_init_properties(desc);
     if (result == ZE_RESULT_SUCCESS) {
         result = zr_init();
     }

@@ -53,7 +53,7 @@ ze_result_t zr_object_refuse(const void *handle, enum zr_kind kind)
                        zr_kind_name(kind));
     }
     if (zr_driver == NULL) {
-        return zr_fail(ZE_RESULT_ERROR_UNINITIALIZED, "zerange is not initialised");
+        return zr_no_driver();
     }
     return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
                    "%p is not a %s of zerange, or it was destroyed", handle, zr_kind_name(kind));

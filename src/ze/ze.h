@@ -230,6 +230,8 @@ static inline struct zr_device *zr_device_of(const struct zr_i915 *i915)
 
 /* Read the environment and find the devices; the first call decides. */
 ze_result_t zr_init(void);
+/* UNINITIALIZED, with the reason. */
+ze_result_t zr_no_driver(void);
 /* The policy of contexts that state none; from here on it is what it is. */
 enum zr_policy zr_driver_policy(void);
 ze_result_t zr_device_create(struct zr_i915 *i915, unsigned index, struct zr_device **device_p);
