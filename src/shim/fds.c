@@ -160,6 +160,8 @@ ZR_PUBLIC void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t
         errno = -ret;
         return MAP_FAILED;
     }
+    /* What can be written can be read on x86, also by who reads for us. */
+    prot |= prot & PROT_WRITE ? PROT_READ : 0;
     result = ZR_REAL(mmap)(at, length, prot, flags, out[0], (off_t)m.a[0]);
     saved  = errno;
     ZR_REAL(close)(out[0]);

@@ -197,8 +197,9 @@ static void zr_tree_engines(struct zr_tree *t, const char *card)
     static const char *const names[] = {"rcs", "bcs", "vcs", "vecs", "ccs"};
     static const struct {
         const char *name, *value;
-    } knobs[] = {{"heartbeat_interval_ms", "2500"}, {"preempt_timeout_ms", "640"},
-                 {"stop_timeout_ms", "100"},        {"timeslice_duration_ms", "1"},
+    } knobs[] = {{"preempt_timeout_ms", "640"},
+                 {"stop_timeout_ms", "100"},
+                 {"timeslice_duration_ms", "1"},
                  {"max_busywait_duration_ns", "8000"}};
     char     dir[192], name[64];
     unsigned i, k;
@@ -218,6 +219,8 @@ static void zr_tree_engines(struct zr_tree *t, const char *card)
             snprintf(name, sizeof(name), ".defaults/%s", knobs[k].name);
             zr_tree_file(t, dir, name, "%s\n", knobs[k].value);
         }
+        zr_tree_file(t, dir, "heartbeat_interval_ms", "%u\n", t->profile->heartbeat_ms);
+        zr_tree_file(t, dir, ".defaults/heartbeat_interval_ms", "%u\n", t->profile->heartbeat_ms);
     }
 }
 

@@ -169,6 +169,14 @@ static enum zr_soft_step zr_soft_mi_nop(struct zr_soft_batch *batch, const uint3
     return ZR_SOFT_MORE;
 }
 
+/* Where the engine may leave the batch for another. */
+static enum zr_soft_step zr_soft_mi_arbitrate(struct zr_soft_batch *batch, const uint32_t *dw,
+                                              const struct zr_soft_command *command)
+{
+    batch->arbitrated = true;
+    return ZR_SOFT_MORE;
+}
+
 static enum zr_soft_step zr_soft_mi_end(struct zr_soft_batch *batch, const uint32_t *dw,
                                         const struct zr_soft_command *command)
 {
@@ -329,7 +337,12 @@ static enum zr_soft_step zr_soft_mi_start(struct zr_soft_batch *batch, const uin
         return ZR_SOFT_MORE; /* predicated, and the predicate does not hold */
     }
     batch->pc = target;
-    return target <= batch->at ? ZR_SOFT_BLOCKED : ZR_SOFT_MORE;
+    if (target > batch->at) {
+        return ZR_SOFT_MORE;
+    }
+    batch->preemptible = batch->arbitrated;
+    batch->arbitrated  = false;
+    return ZR_SOFT_BLOCKED;
 }
 
 /* Ends the batch unless the word in memory compares with the data as asked. */
@@ -374,7 +387,7 @@ static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, c
  * GTT addresses is reserved: an unprivileged batch cannot use it. */
 static const struct zr_soft_command mi_commands[] = {
     {"MI_NOOP", 0xff800000, 0x00000000, 1, ALL, zr_soft_mi_nop, {0}},
-    {"MI_ARB_CHECK", 0xff800000, 0x02800000, 1, ALL, zr_soft_mi_nop, {0x007ffefe}},
+    {"MI_ARB_CHECK", 0xff800000, 0x02800000, 1, ALL, zr_soft_mi_arbitrate, {0x007ffefe}},
     {"MI_BATCH_BUFFER_END", 0xff800000, 0x05000000, 1, ALL, zr_soft_mi_end, {0x007fffff}},
     {"MI_MEM_FENCE", 0xff800000, 0x04800000, 1, ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASSES_ALL,
      zr_soft_mi_nop, {0x007ffffc}},

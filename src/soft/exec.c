@@ -376,13 +376,20 @@ static int zr_soft_exec_check_ban(struct zr_soft_exec *x)
     return x->ctx->banned ? -EIO : 0;
 }
 
+/* What the kernel finds when the request is made already. */
+static int zr_soft_exec_check_request(struct zr_soft_exec *x)
+{
+    return x->args->flags & I915_EXEC_GEN7_SOL_RESET ? -EINVAL : 0; /* of generation 7 alone */
+}
+
 static int zr_soft_exec_run(struct zr_soft_exec *x)
 {
     /* In the kernel's order; each returns 0 or the errno that ends it. */
     static int (*const steps[])(struct zr_soft_exec *) = {
         zr_soft_exec_read_fences, zr_soft_exec_read_in_fence, zr_soft_exec_select,
         zr_soft_exec_throttle,    zr_soft_exec_lookup,        zr_soft_exec_check_ban,
-        zr_soft_exec_bind,        zr_soft_exec_relocate,      zr_soft_exec_submit,
+        zr_soft_exec_bind,        zr_soft_exec_relocate,      zr_soft_exec_check_request,
+        zr_soft_exec_submit,
     };
     unsigned i;
     int      ret;

@@ -93,6 +93,11 @@ static const char *zr_soft_set_revision(struct zr_soft_parse *p, const char *val
     return zr_soft_set_u32(value, &p->profile->revision);
 }
 
+static const char *zr_soft_set_heartbeat(struct zr_soft_parse *p, const char *value)
+{
+    return zr_soft_set_u32(value, &p->profile->heartbeat_ms);
+}
+
 static const char *zr_soft_set_generation(struct zr_soft_parse *p, const char *value)
 {
     static const char *const names[] = {"gen12", "gen125", "pvc"};
@@ -210,6 +215,7 @@ static const struct zr_soft_key keys[] = {
     {"smem", zr_soft_set_smem, true},
     {"gtt_bits", zr_soft_set_gtt_bits, true},
     {"timestamp_hz", zr_soft_set_timestamp, true},
+    {"heartbeat_ms", zr_soft_set_heartbeat, false},
     {"copy_engines", zr_soft_set_copy, true},
     {"copy_logical", zr_soft_set_logical, false},
     {"render_engines", zr_soft_set_render, false},
@@ -346,7 +352,8 @@ int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profi
     int                  ret = 0;
 
     memset(profile, 0, sizeof(*profile));
-    profile->llc = true;
+    profile->llc          = true;
+    profile->heartbeat_ms = 2500;
     snprintf(profile->name, sizeof(profile->name), "%s", name);
     snprintf(path, sizeof(path), "%s/%s.profile", dir, name);
     if (*name == '\0' || strchr(name, '/') != NULL || strlen(name) >= sizeof(profile->name)) {

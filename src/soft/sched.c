@@ -549,13 +549,32 @@ static bool zr_soft_in_the_way(struct zr_soft_dev *dev, const struct zr_soft_req
     return false;
 }
 
-/* A semaphore wait of a single batch gives the engine to who wants it. A parallel set cannot be
- * preempted between its barriers: where all of it waits and another context wants an engine of
- * it, the kernel resets it when the preemption timeout is over. */
+/* Why a batch that waits, and cannot be preempted, is reset; NULL: it is not. Where another context
+ * wants its engine the preemption timeout counts; alone it fails the engine's heartbeats, of which
+ * the fourth resets. */
+static const char *zr_soft_overdue(struct zr_soft_dev *dev, const struct zr_soft_req *req,
+                                   uint64_t waits_ns)
+{
+    if (waits_ns >= ZR_SOFT_PREEMPT_NS && zr_soft_in_the_way(dev, req)) {
+        return req->width > 1 ? "a set cannot be preempted, and this one waits while another "
+                                "context wants an engine of it"
+                              : "loops without a point where it could be preempted, and another "
+                                "context wants the engine";
+    }
+    if (dev->profile.heartbeat_ms != 0 &&
+        waits_ns / 1000000 >= UINT64_C(4) * dev->profile.heartbeat_ms) {
+        return "cannot be preempted and misses the heartbeats of the engine";
+    }
+    return NULL;
+}
+
+/* A single batch that waits at a semaphore, or loops over a point of arbitration, gives the engine
+ * to who wants it. */
 static void zr_soft_batch_blocked(struct zr_soft_dev *dev, struct zr_soft_batch *batch)
 {
     struct zr_soft_req *req = batch->req;
     uint64_t            now = zr_time_ns(), since;
+    const char         *why;
 
     if (batch->blocked_ns == 0) {
         batch->blocked_ns = now;
@@ -563,18 +582,18 @@ static void zr_soft_batch_blocked(struct zr_soft_dev *dev, struct zr_soft_batch 
     batch->wake_ns = now + zr_soft_poll_ns(now - batch->blocked_ns);
     batch->polling = true;
     since          = ZR_MAX(batch->blocked_ns, req->progress_ns);
-    if (req->width > 1 && now - since < ZR_SOFT_PREEMPT_NS) {
-        zr_soft_make_waiting(dev, batch);
+    if (req->width > 1 || !batch->preemptible) {
+        why = zr_soft_overdue(dev, req, now - since);
+        if (why != NULL) {
+            zr_soft_hang(batch, "%s", why);
+            zr_soft_batch_hung(dev, batch);
+        } else {
+            zr_soft_make_waiting(dev, batch);
+        }
         return;
     }
     if (!zr_soft_in_the_way(dev, req)) {
         zr_soft_make_waiting(dev, batch);
-        return;
-    }
-    if (req->width > 1) {
-        zr_soft_hang(batch, "a set cannot be preempted, and this one waits at a semaphore while "
-                            "another context wants an engine of it");
-        zr_soft_batch_hung(dev, batch);
         return;
     }
     batch->engine->running = NULL;

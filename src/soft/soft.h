@@ -37,6 +37,7 @@ struct zr_soft_profile {
     uint64_t         lmem, smem; /* bytes; lmem 0: integrated part */
     unsigned         gtt_bits;
     uint64_t         timestamp_hz;
+    uint32_t         heartbeat_ms; /* of each engine; 0: none */
     unsigned         num_engines; /* sorted by class and instance, as ENGINE_INFO lists them */
     struct zr_soft_engine_id engine[ZR_SOFT_MAX_ENGINES];
 };
@@ -526,6 +527,7 @@ struct zr_soft_batch {
     enum zr_soft_batch_state state;
     unsigned                 row;
     bool                     is_waiting, started, polling;
+    bool                     arbitrated, preemptible; /* in this round of a loop; in the last one */
     atomic_bool              replay; /* from its start, after a reset */
     uint64_t                 wake_ns, blocked_ns; /* blocked_ns: since when, 0: not */
     uint64_t                 started_ns, free_ns;

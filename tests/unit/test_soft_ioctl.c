@@ -341,7 +341,7 @@ static void create_rules(void **state)
         {"device memory is in 64K pages", 0, 4096, 65536, I915_MEMORY_CLASS_DEVICE},
         {"no bytes", -EINVAL, 0, 0, I915_MEMORY_CLASS_DEVICE},
         {"more than there is", -E2BIG, UINT64_C(1) << 40, 0, I915_MEMORY_CLASS_DEVICE},
-        {"wraps", -E2BIG, UINT64_MAX - 5, 0, I915_MEMORY_CLASS_DEVICE},
+        {"wraps", -EINVAL, UINT64_MAX - 5, 0, I915_MEMORY_CLASS_DEVICE},
         {"unknown region", -EINVAL, 4096, 0, 7},
     };
     struct drm_gem_close close;
