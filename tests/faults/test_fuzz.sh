@@ -24,40 +24,11 @@ if ! command -v clang >/dev/null; then
 fi
 mkdir -p "$work" && cd "$work" || exit 1
 
-# value VARIABLE...: what the build knows.
-value() {
-    printf 'include Makefile\nprint-values:\n\t@echo %s\n' "$(printf '$(%s) ' "$@")" |
-        make -s --no-print-directory -C "$builddir" -f - print-values
-}
-
-# compile FLAGS... -- SOURCE...: two at a time; objects are named after their sources.
-compile() {
-    local own=()
-    while [ "$1" != -- ]; do
-        own+=("$1")
-        shift
-    done
-    shift
-    # shellcheck disable=SC2016
-    printf '%s\n' "$@" | xargs -P 2 -I{} bash -c '
-        source=$1 object=$(echo "$1" | tr / _ | sed "s/c\$/o/")
-        shift
-        clang "$@" -c "'"$srcdir"'/$source" -o "$object"
-    ' - {} "${flags[@]}" "${own[@]}"
-}
-
-objects() { printf '%s\n' "$@" | tr / _ | sed 's/c$/o/'; }
-
-sources() { value "$1" | tr ' ' '\n' | grep '\.c$'; }
+. "$srcdir/tests/fuzz/build.sh"
 
 build() {
     local core plugin target cpp libs
-    # shellcheck disable=SC2046
-    cd "$work" || return
-    read -ra cpp < <(cd "$builddir" && value AM_CPPFLAGS | sed "s|-I\.\./\.\.|-I$srcdir|g")
-    cpp+=(-DHAVE_CONFIG_H -I"$builddir" -I"$srcdir/src" -I"$srcdir/include")
-    read -ra libs < <(value LIBDRM_LIBS)
-    mapfile -t core < <(sources libzrcore_la_SOURCES)
+    core_flags
     compile "${cpp[@]}" -- "${core[@]}" || return
     for target in handle table broker batch; do
         compile "${cpp[@]}" -- "tests/fuzz/fuzz_$target.c" || return
