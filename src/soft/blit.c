@@ -30,8 +30,9 @@ static void zr_soft_fill(uint8_t *to, uint64_t length, const struct zr_soft_op *
 
 static void zr_soft_op_charge(struct zr_soft_batch *batch, uint64_t bytes)
 {
-    uint64_t mbps = batch->req->ctx->dev->options.mbps;
+    uint64_t mbps = batch->engine->mbps;
 
+    batch->bytes += bytes;
     if (mbps != 0) {
         batch->free_ns += bytes * 1000 / mbps;
     }
@@ -339,7 +340,9 @@ static enum zr_soft_step zr_soft_fast_color(struct zr_soft_batch *batch, const u
 /* ---- the table ---- */
 
 #define G12   ZR_SOFT_GENS(ZR_SOFT_GEN12), ZR_SOFT_CLASS_COPY
-#define G125  (ZR_SOFT_GENS(ZR_SOFT_GEN125) | ZR_SOFT_GENS(ZR_SOFT_PVC)), ZR_SOFT_CLASS_COPY
+#define G125                                                                                  \
+    (ZR_SOFT_GENS(ZR_SOFT_GEN125) | ZR_SOFT_GENS(ZR_SOFT_PVC) | ZR_SOFT_GENS(ZR_SOFT_MTL)),   \
+        ZR_SOFT_CLASS_COPY
 #define GPVC  ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASS_COPY
 #define GALL  ZR_SOFT_GENS_ALL, ZR_SOFT_CLASS_COPY
 

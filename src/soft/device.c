@@ -96,9 +96,17 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     TAILQ_INIT(&dev->waiting);
     LIST_INIT(&dev->composites);
     for (i = 0; i < profile->num_engines; i++) {
-        dev->engine[i].id = profile->engine[i];
+        dev->engine[i].id   = profile->engine[i];
+        dev->engine[i].mbps = options->mbps;
+        if (profile->engine[i].class == I915_ENGINE_CLASS_COPY) {
+            dev->engine[i].mbps = options->mbps * profile->copy_rate[profile->engine[i].instance] /
+                                  100;
+        }
     }
     ret = zr_soft_faults_parse(dev, options->faults);
+    if (ret == 0) {
+        ret = zr_soft_dirty_parse(dev, options->dirty);
+    }
     if (ret != 0) {
         zr_soft_dev_destroy(dev);
         return ret;
@@ -117,6 +125,9 @@ void zr_soft_dev_destroy(struct zr_soft_dev *dev)
     free(dev->cookies.slot);
     free(dev->names.slot);
     free(dev->magics.slot);
+    if (dev->hole > 0) {
+        close(dev->hole - 1);
+    }
     free(dev->fault);
     free(dev->thread);
     free(dev);
@@ -309,11 +320,6 @@ static int zr_soft_unsupported(struct zr_soft_file *file, void *data)
     return -EOPNOTSUPP;
 }
 
-static int zr_soft_no_device(struct zr_soft_file *file, void *data)
-{
-    return -ENODEV;
-}
-
 /* What a request without an argument has. */
 struct zr_soft_no_argument {
     char none;
@@ -366,13 +372,13 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(GETPARAM, drm_i915_getparam, zr_soft_getparam),
     I915(GEM_CREATE, drm_i915_gem_create, zr_soft_gem_create),
     I915(GEM_CREATE_EXT, drm_i915_gem_create_ext, zr_soft_gem_create_ext),
-    I915(GEM_MMAP, drm_i915_gem_mmap, zr_soft_unsupported),
+    I915(GEM_MMAP, drm_i915_gem_mmap, zr_soft_gem_mmap),
     I915(GEM_MMAP_GTT, drm_i915_gem_mmap_offset, zr_soft_gem_mmap_offset),
-    I915(GEM_PREAD, drm_i915_gem_pread, zr_soft_unsupported),
-    I915(GEM_PWRITE, drm_i915_gem_pwrite, zr_soft_unsupported),
-    I915(GEM_SET_DOMAIN, drm_i915_gem_set_domain, zr_soft_no_device),
-    I915(GEM_SET_CACHING, drm_i915_gem_caching, zr_soft_no_device),
-    I915(GEM_GET_CACHING, drm_i915_gem_caching, zr_soft_no_device),
+    I915(GEM_PREAD, drm_i915_gem_pread, zr_soft_pread),
+    I915(GEM_PWRITE, drm_i915_gem_pwrite, zr_soft_pwrite),
+    I915(GEM_SET_DOMAIN, drm_i915_gem_set_domain, zr_soft_set_domain),
+    I915(GEM_SET_CACHING, drm_i915_gem_caching, zr_soft_set_caching),
+    I915(GEM_GET_CACHING, drm_i915_gem_caching, zr_soft_get_caching),
     I915(GEM_BUSY, drm_i915_gem_busy, zr_soft_gem_busy),
     I915(GEM_WAIT, drm_i915_gem_wait, zr_soft_gem_wait),
     I915(GEM_USERPTR, drm_i915_gem_userptr, zr_soft_gem_userptr),
@@ -391,6 +397,9 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(GEM_MADVISE, drm_i915_gem_madvise, zr_soft_madvise),
     I915(GEM_SET_TILING, drm_i915_gem_set_tiling, zr_soft_set_tiling),
     I915(GEM_GET_TILING, drm_i915_gem_get_tiling, zr_soft_get_tiling),
+    I915(PERF_OPEN, drm_i915_perf_open_param, zr_soft_unsupported),
+    I915(PERF_ADD_CONFIG, drm_i915_perf_oa_config, zr_soft_unsupported),
+    I915(PERF_REMOVE_CONFIG, zr_soft_u64, zr_soft_unsupported),
     I915(REG_READ, drm_i915_reg_read, zr_soft_reg_read),
 };
 
@@ -427,6 +436,9 @@ int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *da
     ret = zr_soft_permit(file, entry->flags);
     if (ret == 0) {
         ret = zr_soft_fault_call(file->dev, _IOC_NR(request));
+    }
+    if (ret == 0) {
+        ret = zr_soft_dirty_call(file->dev);
     }
     if (ret == 0) {
         ret = entry->handler(file, data);

@@ -49,6 +49,7 @@ static int zr_soft_exec_check_args(const struct drm_i915_gem_execbuffer2 *args)
 
 /* Requests of one slot that its ring has room for; an execbuf more waits. */
 #define ZR_SOFT_RING_REQUESTS 1024
+#define ZR_SOFT_RING_STRICT   60 /* what 16 KiB really hold */
 
 /* Slot of a context without an engine map; -1: none. */
 static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
@@ -71,9 +72,11 @@ static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
 static int zr_soft_exec_throttle(struct zr_soft_exec *x)
 {
     struct zr_soft_slot *slot = x->slot;
+    unsigned             room = x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? ZR_SOFT_RING_STRICT
+                                                                        : ZR_SOFT_RING_REQUESTS;
     int                  ret  = 0;
 
-    while (ret == 0 && slot->num_reqs >= ZR_SOFT_RING_REQUESTS && !x->ctx->banned) {
+    while (ret == 0 && slot->num_reqs >= room && !x->ctx->banned) {
         ret = x->file->nonblock ? -EWOULDBLOCK : zr_soft_wait_signal(x->file->dev, INT64_MAX);
     }
     return ret;
@@ -254,7 +257,8 @@ static int zr_soft_exec_bind_others(struct zr_soft_exec *x)
         size = zr_soft_exec_size(x, i);
         bind = zr_soft_vm_find(vm, x->bo[i]);
         if (bind != NULL && bind->start % alignment == 0 && bind->size >= size &&
-            bind->start + bind->size <= limit) {
+            bind->start + bind->size <= limit &&
+            !zr_soft_dirty_one_in(vm->dev, ZR_SOFT_DIRTY_EVICT, 2)) {
             continue;
         }
         zr_soft_vm_unbind(vm, x->bo[i]);
@@ -282,6 +286,12 @@ static int zr_soft_exec_bind(struct zr_soft_exec *x)
             x->bo[i]->exec = x->file->dev->exec_count;
         }
     }
+    if (x->file->dev->dirty != 0) {
+        zr_soft_dirty_evict(x->ctx->vm);
+        if (zr_soft_dirty_one_in(x->file->dev, ZR_SOFT_DIRTY_NOSPC, 8)) {
+            return -ENOSPC;
+        }
+    }
     ret = zr_soft_exec_bind_pinned(x);
     if (ret == 0) {
         ret = zr_soft_exec_bind_others(x);
@@ -292,6 +302,7 @@ static int zr_soft_exec_bind(struct zr_soft_exec *x)
             return -ENOMEM;
         }
         start = zr_soft_canonical(x->file->dev, bind->start);
+        zr_soft_shadow_use(x->bo[i]);
         x->relocate |= x->object[i].offset != start;
         x->moved[i]         = x->object[i].offset != start;
         x->object[i].offset = start;

@@ -57,12 +57,18 @@ static void zr_soft_bo_destroy(struct zr_soft_bo *bo)
             munmap(cpu, bo->size);
         }
         close(bo->fd);
+        if (bo->shadow != 0) {
+            close(bo->shadow - 1);
+        }
         if (!bo->imported) {
             *zr_soft_bo_account(bo) -= bo->size;
         }
     }
     if (bo->cookie != 0) {
         zr_soft_ids_remove(&bo->dev->cookies, bo->cookie);
+    }
+    if (bo->cookie_cached != 0) {
+        zr_soft_ids_remove(&bo->dev->cookies, bo->cookie_cached);
     }
     zr_soft_fence_put(bo->write);
     for (i = 0; i < bo->num_reads; i++) {
@@ -167,6 +173,7 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
     }
     (*bo_p)->lmem = lmem;
     (*bo_p)->smem = smem;
+    (*bo_p)->invisible = lmem && !smem && used + size > dev->profile.visible;
     *zr_soft_bo_account(*bo_p) += size;
     return 0;
 }
@@ -281,6 +288,7 @@ struct zr_soft_placements {
     struct zr_soft_file *file;
     unsigned             count;
     bool                 lmem, smem;
+    bool                 pat_set, coherent;
 };
 
 static int zr_soft_ext_regions(void *arg, uint64_t ext)
@@ -332,11 +340,34 @@ static int zr_soft_ext_protected(void *arg, uint64_t ext)
     return content.flags != 0 ? -EINVAL : -ENODEV;
 }
 
+/* Meteor Lake's page attributes: 3 and 4 are coherent with the CPU's caches. */
+static int zr_soft_ext_pat(void *arg, uint64_t ext)
+{
+    struct zr_soft_placements            *placements = arg;
+    struct drm_i915_gem_create_ext_set_pat pat;
+    int                                   ret;
+
+    if (placements->file->dev->profile.gen != ZR_SOFT_MTL) {
+        return -ENODEV;
+    }
+    ret = zr_soft_copy_in(&pat, ext, sizeof(pat));
+    if (ret != 0) {
+        return ret;
+    }
+    if (pat.pat_index > 4) {
+        return -EINVAL;
+    }
+    placements->pat_set  = true;
+    placements->coherent = pat.pat_index >= 3;
+    return 0;
+}
+
 int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data)
 {
     static const zr_soft_ext_fn fns[] = {
         [I915_GEM_CREATE_EXT_MEMORY_REGIONS]    = zr_soft_ext_regions,
         [I915_GEM_CREATE_EXT_PROTECTED_CONTENT] = zr_soft_ext_protected,
+        [I915_GEM_CREATE_EXT_SET_PAT]           = zr_soft_ext_pat,
     };
     struct drm_i915_gem_create_ext *args       = data;
     struct zr_soft_placements       placements = {.file = file};
@@ -361,6 +392,11 @@ int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data)
     ret = zr_soft_bo_create(file, args->size, placements.lmem, placements.smem, &bo);
     if (ret != 0) {
         return ret;
+    }
+    bo->pat_set  = placements.pat_set;
+    bo->coherent = placements.coherent;
+    if (args->flags & I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS) {
+        bo->invisible = false;
     }
     args->size = bo->size;
     return zr_soft_bo_add_handle(file, bo, &args->handle);
@@ -477,6 +513,7 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     const struct zr_soft_profile    *profile = &file->dev->profile;
     struct drm_i915_gem_mmap_offset *args    = data;
     struct zr_soft_bo               *bo;
+    uint32_t                        *cookie;
     int                              ret;
 
     ret = zr_soft_extensions(args->extensions, NULL, 0, NULL);
@@ -485,7 +522,7 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     }
     switch (args->flags) {
     case I915_MMAP_OFFSET_GTT:
-        if (profile->lmem != 0) {
+        if (profile->gen != ZR_SOFT_GEN12) {
             return -ENODEV; /* no aperture */
         }
         break;
@@ -509,14 +546,30 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
                        (profile->lmem != 0) != (args->flags == I915_MMAP_OFFSET_FIXED))) {
         return -ENODEV;
     }
-    if (bo->cookie == 0) {
-        ret = zr_soft_ids_add(&file->dev->cookies, 1, bo, &bo->cookie);
+    cookie = args->flags == I915_MMAP_OFFSET_WB ? &bo->cookie_cached : &bo->cookie;
+    if (*cookie == 0) {
+        ret = zr_soft_ids_add(&file->dev->cookies, 1, bo, cookie);
         if (ret != 0) {
             return ret;
         }
     }
-    args->offset = (uint64_t)bo->cookie << ZR_SOFT_COOKIE_SHIFT;
+    args->offset = (uint64_t)*cookie << ZR_SOFT_COOKIE_SHIFT;
     return 0;
+}
+
+/* What a mapping of @a bo shows; the fd stays whose it is. Beyond a small BAR there is nothing:
+ * memory without a page raises SIGBUS. */
+static int zr_soft_mmap_memory(struct zr_soft_bo *bo, uint64_t offset)
+{
+    struct zr_soft_dev *dev = bo->dev;
+
+    if (bo->invisible) {
+        if (dev->hole == 0) {
+            dev->hole = memfd_create("i915-hole", MFD_CLOEXEC) + 1;
+        }
+        return dev->hole > 0 ? dev->hole - 1 : -ENOMEM;
+    }
+    return offset >> ZR_SOFT_COOKIE_SHIFT == bo->cookie_cached ? zr_soft_shadow_fd(bo) : bo->fd;
 }
 
 /* The object behind an offset. 0 or -errno */
@@ -557,7 +610,10 @@ void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, in
     pthread_mutex_lock(&dev->lock);
     ret = zr_soft_mmap_find(file, length, flags, offset, &bo, &inside);
     if (ret == 0) {
-        result = mmap(addr, length, prot, flags, bo->fd, (off_t)inside);
+        ret = zr_soft_mmap_memory(bo, offset);
+    }
+    if (ret >= 0) {
+        result = mmap(addr, length, prot, flags, ret, (off_t)inside);
     } else {
         errno = -ret;
     }
@@ -574,7 +630,10 @@ int zr_soft_file_mmap_fd(struct zr_soft_file *file, uint64_t length, int flags, 
     pthread_mutex_lock(&file->dev->lock);
     ret = zr_soft_mmap_find(file, length, flags, offset, &bo, inside_p);
     if (ret == 0) {
-        *fd_p = fcntl(bo->fd, F_DUPFD_CLOEXEC, 0);
+        ret = zr_soft_mmap_memory(bo, offset);
+    }
+    if (ret >= 0) {
+        *fd_p = fcntl(ret, F_DUPFD_CLOEXEC, 0);
         ret   = *fd_p < 0 ? -errno : 0;
     }
     pthread_mutex_unlock(&file->dev->lock);

@@ -100,7 +100,7 @@ static const char *zr_soft_set_heartbeat(struct zr_soft_parse *p, const char *va
 
 static const char *zr_soft_set_generation(struct zr_soft_parse *p, const char *value)
 {
-    static const char *const names[] = {"gen12", "gen125", "pvc"};
+    static const char *const names[] = {"gen12", "gen125", "pvc", "mtl"};
     unsigned                 i;
 
     for (i = 0; i < ZR_ARRAY_SIZE(names); i++) {
@@ -109,7 +109,7 @@ static const char *zr_soft_set_generation(struct zr_soft_parse *p, const char *v
             return NULL;
         }
     }
-    return "gen12, gen125, pvc";
+    return "gen12, gen125, pvc, mtl";
 }
 
 static const char *zr_soft_set_rules(struct zr_soft_parse *p, const char *value)
@@ -184,6 +184,56 @@ static const char *zr_soft_set_compute(struct zr_soft_parse *p, const char *valu
     return zr_soft_set_count(p, I915_ENGINE_CLASS_COMPUTE, value);
 }
 
+static const char *zr_soft_set_video(struct zr_soft_parse *p, const char *value)
+{
+    return zr_soft_set_count(p, I915_ENGINE_CLASS_VIDEO, value);
+}
+
+static const char *zr_soft_set_enhance(struct zr_soft_parse *p, const char *value)
+{
+    return zr_soft_set_count(p, I915_ENGINE_CLASS_VIDEO_ENHANCE, value);
+}
+
+static const char *zr_soft_set_visible(struct zr_soft_parse *p, const char *value)
+{
+    return zr_soft_set_bytes(value, &p->profile->visible);
+}
+
+/* "1 32 16": slices, subslices of a slice, execution units of a subslice. */
+static const char *zr_soft_set_topology(struct zr_soft_parse *p, const char *value)
+{
+    struct zr_soft_profile *profile = p->profile;
+    char                    more;
+
+    if (sscanf(value, "%u %u %u %c", &profile->slices, &profile->subslices_on, &profile->eus,
+               &more) != 3 ||
+        profile->slices != 1 || profile->subslices_on == 0 || profile->subslices_on > 64 ||
+        profile->eus == 0 || profile->eus > 16) {
+        return "slices (1), subslices (1 to 64), execution units of each (1 to 16)";
+    }
+    return NULL;
+}
+
+static const char *zr_soft_set_rates(struct zr_soft_parse *p, const char *value)
+{
+    unsigned long rate;
+    unsigned      i;
+    char         *end;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(p->profile->copy_rate); i++) {
+        rate = strtoul(value, &end, 10);
+        if (end == value || rate == 0 || rate > 1000) {
+            break;
+        }
+        p->profile->copy_rate[i] = rate;
+        value                    = end + strspn(end, " \t");
+        if (*value == '\0') {
+            return NULL;
+        }
+    }
+    return "per cent (1 to 1000) of the rate model's, one per copy engine, separated by blanks";
+}
+
 static const char *zr_soft_set_logical(struct zr_soft_parse *p, const char *value)
 {
     const char *s = value;
@@ -220,6 +270,11 @@ static const struct zr_soft_key keys[] = {
     {"copy_logical", zr_soft_set_logical, false},
     {"render_engines", zr_soft_set_render, false},
     {"compute_engines", zr_soft_set_compute, false},
+    {"video_engines", zr_soft_set_video, false},
+    {"video_enhance_engines", zr_soft_set_enhance, false},
+    {"lmem_cpu_visible", zr_soft_set_visible, false},
+    {"topology", zr_soft_set_topology, false},
+    {"copy_rates", zr_soft_set_rates, false},
 };
 
 static int zr_soft_bad(const struct zr_soft_parse *p, const char *what, const char *detail)
@@ -298,6 +353,12 @@ static int zr_soft_finish(struct zr_soft_parse *p, uint32_t seen)
         }
         used |= 1u << p->logical[i];
     }
+    if (profile->visible == 0) {
+        profile->visible = profile->lmem;
+    }
+    if (profile->visible > profile->lmem) {
+        return zr_soft_bad(p, "lmem_cpu_visible is more than lmem", "");
+    }
     for (class = 0; class < ZR_ARRAY_SIZE(p->count); class++) {
         for (instance = 0; instance < p->count[class]; instance++) {
             struct zr_soft_engine_id *id = &profile->engine[profile->num_engines++];
@@ -349,11 +410,17 @@ int zr_soft_profile_load(const char *dir, const char *name, struct zr_soft_profi
     struct zr_soft_parse parse = {.path = path, .profile = profile};
     uint32_t             seen  = 0;
     FILE                *f;
+    unsigned             i;
     int                  ret = 0;
 
     memset(profile, 0, sizeof(*profile));
     profile->llc          = true;
     profile->heartbeat_ms = 2500;
+    profile->slices = profile->subslices_on = 1;
+    profile->eus                            = 16;
+    for (i = 0; i < ZR_ARRAY_SIZE(profile->copy_rate); i++) {
+        profile->copy_rate[i] = 100;
+    }
     snprintf(profile->name, sizeof(profile->name), "%s", name);
     snprintf(path, sizeof(path), "%s/%s.profile", dir, name);
     if (*name == '\0' || strchr(name, '/') != NULL || strlen(name) >= sizeof(profile->name)) {

@@ -21,7 +21,8 @@
 
 /* ---- profile.c: a GPU and a kernel, read from DIR/NAME.profile ---- */
 
-enum zr_soft_gen { ZR_SOFT_GEN12, ZR_SOFT_GEN125, ZR_SOFT_PVC };
+/* Tiger Lake, DG2, Ponte Vecchio, Meteor Lake: graphics versions 12.0, 12.55, 12.60, 12.70 */
+enum zr_soft_gen { ZR_SOFT_GEN12, ZR_SOFT_GEN125, ZR_SOFT_PVC, ZR_SOFT_MTL };
 
 struct zr_soft_engine_id {
     uint16_t class, instance, logical;
@@ -38,6 +39,9 @@ struct zr_soft_profile {
     unsigned         gtt_bits;
     uint64_t         timestamp_hz;
     uint32_t         heartbeat_ms; /* of each engine; 0: none */
+    uint64_t         visible; /* bytes of lmem that the CPU reaches: small BAR; all if not given */
+    unsigned         slices, subslices_on, eus; /* in all, in a slice, in a subslice */
+    uint32_t         copy_rate[9]; /* per cent of the rate model's, by instance */
     unsigned         num_engines; /* sorted by class and instance, as ENGINE_INFO lists them */
     struct zr_soft_engine_id engine[ZR_SOFT_MAX_ENGINES];
 };
@@ -78,6 +82,38 @@ enum zr_soft_fault_what {
     ZR_SOFT_FAULT_WEDGE,
 };
 
+/* ---- dirty.c: what is allowed to happen ---- */
+
+enum {
+    ZR_SOFT_DIRTY_INTR   = 1 << 0,
+    ZR_SOFT_DIRTY_EVICT  = 1 << 1,
+    ZR_SOFT_DIRTY_DELAY  = 1 << 2,
+    ZR_SOFT_DIRTY_LAZY   = 1 << 3,
+    ZR_SOFT_DIRTY_SHADOW = 1 << 4,
+    ZR_SOFT_DIRTY_HIGH   = 1 << 5,
+    ZR_SOFT_DIRTY_NOSPC  = 1 << 6,
+    ZR_SOFT_DIRTY_RING   = 1 << 7,
+    ZR_SOFT_DIRTY_BAR    = 1 << 8,
+    ZR_SOFT_DIRTY_MEMORY = 1 << 9,
+};
+struct zr_soft_bo;
+struct zr_soft_vm;
+/* 0, or -EINVAL with the cause said; profile and modes of the device change. */
+int zr_soft_dirty_parse(struct zr_soft_dev *dev, const char *text);
+/* Chance, where that mode is on. */
+bool zr_soft_dirty_one_in(struct zr_soft_dev *dev, unsigned mode, unsigned n);
+/* 0, -EINTR or -EAGAIN */
+int zr_soft_dirty_call(struct zr_soft_dev *dev);
+/* Nanoseconds that an engine takes its time. */
+uint64_t zr_soft_dirty_delay(struct zr_soft_dev *dev);
+/* Before an execbuf binds; it has marked the objects it names. */
+void zr_soft_dirty_evict(struct zr_soft_vm *vm);
+/* What a cached mapping shows: an fd that stays the object's, or -errno */
+int  zr_soft_shadow_fd(struct zr_soft_bo *bo);
+void zr_soft_shadow_domain(struct zr_soft_bo *bo, uint32_t read, uint32_t write);
+/* An execbuf uses it. */
+void zr_soft_shadow_use(struct zr_soft_bo *bo);
+
 /* What calls are counted: ioctls by number, then these. */
 enum { ZR_SOFT_SUBJECT_MMAP = 256, ZR_SOFT_SUBJECT_SUBMIT, ZR_SOFT_SUBJECTS };
 
@@ -104,9 +140,18 @@ TAILQ_HEAD(zr_soft_req_list, zr_soft_req);
 struct zr_soft_engine {
     struct zr_soft_engine_id id;
     struct zr_soft_batch    *running; /* who has the engine; a set keeps it to the set's end */
-    uint64_t                 completed, busy_ns;
+    uint64_t                 completed, busy_ns, bytes;
+    uint64_t                 mbps; /* of the rate model */
     /* Of the newest batch that is complete; due_ns: when the rate model let it end. */
     uint64_t                 began_ns, due_ns, ended_ns;
+};
+
+/* The newest set of a parallel slot that is complete, row by row. */
+struct zr_soft_set_stats {
+    uint64_t count; /* sets so far */
+    unsigned width;
+    uint64_t began_ns[9], ended_ns[9], due_ns[9], bytes[9];
+    uint64_t overlap_ns; /* all of its engines were busy */
 };
 
 #define ZR_SOFT_BO_BUCKETS 4096
@@ -122,6 +167,9 @@ struct zr_soft_dev {
 
     bool                   wedged; /* lost: EIO from now on */
     unsigned               resets; /* of all engines */
+    unsigned               dirty; /* modes; constant */
+    int                    hole;  /* fd + 1 of memory without pages; 0: none yet */
+    uint64_t               random;
     struct zr_soft_fault  *fault;
     unsigned               num_faults;
     uint64_t               calls[ZR_SOFT_SUBJECTS];
@@ -139,6 +187,7 @@ struct zr_soft_dev {
     unsigned               start_waits; /* requests that wait for the start of another */
 
     struct zr_soft_engine     engine[ZR_SOFT_MAX_ENGINES];
+    struct zr_soft_set_stats  set;
     struct zr_soft_req_list   pending; /* submitted, not (wholly) on engines, oldest first */
     struct zr_soft_batch_list runnable;
     struct zr_soft_batch_list waiting; /* on an engine, to be looked at again at wake_ns */
@@ -267,6 +316,13 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data);
 int zr_soft_gem_userptr(struct zr_soft_file *file, void *data);
 int zr_soft_gem_wait(struct zr_soft_file *file, void *data);
 int zr_soft_gem_busy(struct zr_soft_file *file, void *data);
+int zr_soft_pread(struct zr_soft_file *file, void *data);
+int zr_soft_pwrite(struct zr_soft_file *file, void *data);
+int zr_soft_set_domain(struct zr_soft_file *file, void *data);
+int zr_soft_set_caching(struct zr_soft_file *file, void *data);
+int zr_soft_get_caching(struct zr_soft_file *file, void *data);
+/* Of a caller in another process addr_ptr becomes an offset of its file, for the host to map. */
+int zr_soft_gem_mmap(struct zr_soft_file *file, void *data);
 int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data);
 int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data);
 int zr_soft_vm_create(struct zr_soft_file *file, void *data);
@@ -378,9 +434,14 @@ struct zr_soft_bo {
     struct zr_soft_bo     *next_inode;
     void                  *user; /* userptr: the caller's pages */
     struct zr_soft_mm     *mm;   /* userptr of another process: whose; NULL: ours */
+    bool                   uncached, pat_set, coherent; /* SET_CACHING, SET_PAT */
+    bool                   invisible; /* beyond a small BAR */
+    /* dirty.c: what cached mappings show, its fd + 1 (0: none), and the CPU's domains */
+    int                    shadow;
+    bool                   shadow_dirty, cpu_read, cpu_write;
     bool                   user_checked, imported; /* user_checked: all its pages, once */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
-    uint32_t               cookie, name; /* name: flink's, 0: none */
+    uint32_t               cookie, cookie_cached, name; /* name: flink's, 0: none */
     struct zr_soft_handle *handles;
     struct zr_soft_bind   *binds;
     uint64_t               exec; /* newest execbuf that pinned it */
@@ -536,6 +597,9 @@ struct zr_soft_batch {
     unsigned                 hit[3];    /* entries found last: commands, source, destination */
     struct zr_soft_window   *window[3]; /* onto userptr memory of another process, by port */
     struct zr_soft_op        op;
+    struct zr_soft_op       *held; /* dirty, lazy: to be done at the next flush */
+    unsigned                 num_held, next_held;
+    uint64_t                 bytes; /* copied or filled so far */
     char                     reason[160];
 };
 
@@ -605,7 +669,7 @@ static inline unsigned zr_soft_command_length(const struct zr_soft_command *comm
     return command->dwords != ZR_SOFT_VARIABLE ? command->dwords : (dw0 & 0xff) + 2;
 }
 
-#define ZR_SOFT_GENS_ALL    7u
+#define ZR_SOFT_GENS_ALL    15u
 #define ZR_SOFT_GENS(gen)   (1u << (gen))
 #define ZR_SOFT_CLASSES_ALL 0xffu
 #define ZR_SOFT_CLASS_COPY  (1u << I915_ENGINE_CLASS_COPY)

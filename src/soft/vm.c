@@ -232,6 +232,32 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     return 0;
 }
 
+/* The highest hole. */
+static int zr_soft_vm_hole_high(const struct zr_soft_table *table, uint64_t size,
+                                uint64_t alignment, uint64_t limit, uint64_t *start_p)
+{
+    uint64_t end = limit, start;
+    unsigned i   = table->count;
+
+    for (;;) {
+        if (size > end) {
+            return -ENOSPC;
+        }
+        start = ZR_ALIGN_DOWN(end - size, alignment);
+        while (i > 0 && (table->entry[i - 1].bo == NULL || table->entry[i - 1].start >= end)) {
+            i--;
+        }
+        if (start < 2 * ZR_MIB) {
+            return -ENOSPC;
+        }
+        if (i == 0 || table->entry[i - 1].end <= start) {
+            *start_p = start;
+            return 0;
+        }
+        end = table->entry[i - 1].start;
+    }
+}
+
 int zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignment,
                     uint64_t limit, uint64_t *start_p)
 {
@@ -239,6 +265,9 @@ int zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignme
     uint64_t                    start = ZR_ALIGN_UP(2 * ZR_MIB, alignment);
     unsigned                    i;
 
+    if (vm->dev->dirty & ZR_SOFT_DIRTY_HIGH) {
+        return zr_soft_vm_hole_high(table, size, alignment, limit, start_p);
+    }
     for (i = zr_soft_table_search(table, start); i <= table->count; i++) {
         if (start > limit || size > limit - start) {
             return -ENOSPC;
