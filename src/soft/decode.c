@@ -163,6 +163,35 @@ enum zr_soft_step zr_soft_store(struct zr_soft_batch *batch, void *cpu, uint64_t
     return zr_soft_written(batch, cpu, quad ? 8 : 4) ? ZR_SOFT_MORE : ZR_SOFT_HANG;
 }
 
+/* ---- dirty, lazy: what a copy or fill writes is held back until a flush ---- */
+
+static enum zr_soft_step zr_soft_hold(struct zr_soft_batch *batch)
+{
+    struct zr_soft_op *grown;
+
+    if (batch->num_held % 64 == 0) {
+        grown = realloc(batch->held, (batch->num_held + 64) * sizeof(*grown));
+        if (grown == NULL) {
+            return ZR_SOFT_MORE; /* then it is done at once */
+        }
+        batch->held = grown;
+    }
+    batch->held[batch->num_held++] = batch->op;
+    batch->op.kind                 = ZR_SOFT_OP_NONE;
+    return ZR_SOFT_MORE;
+}
+
+/* The next of those held back; the flush is looked at again after it. */
+static enum zr_soft_step zr_soft_drain(struct zr_soft_batch *batch)
+{
+    batch->op = batch->held[batch->next_held++];
+    if (batch->next_held == batch->num_held) {
+        batch->next_held = batch->num_held = 0;
+    }
+    batch->pc = batch->at;
+    return ZR_SOFT_MORE;
+}
+
 static enum zr_soft_step zr_soft_mi_nop(struct zr_soft_batch *batch, const uint32_t *dw,
                                         const struct zr_soft_command *command)
 {
@@ -180,6 +209,9 @@ static enum zr_soft_step zr_soft_mi_arbitrate(struct zr_soft_batch *batch, const
 static enum zr_soft_step zr_soft_mi_end(struct zr_soft_batch *batch, const uint32_t *dw,
                                         const struct zr_soft_command *command)
 {
+    if (batch->num_held != 0) {
+        return zr_soft_drain(batch);
+    }
     return zr_soft_held(batch) ? ZR_SOFT_BUSY : ZR_SOFT_DONE;
 }
 
@@ -207,6 +239,9 @@ static enum zr_soft_step zr_soft_mi_flush(struct zr_soft_batch *batch, const uin
     uint64_t value;
     void    *cpu;
 
+    if (batch->num_held != 0) {
+        return zr_soft_drain(batch);
+    }
     if (zr_soft_held(batch)) {
         return ZR_SOFT_BUSY;
     }
@@ -473,6 +508,7 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
     uint32_t                      dw[ZR_SOFT_MAX_DWORDS];
     const uint8_t                *cpu;
     unsigned                      i, count;
+    enum zr_soft_step             step;
 
     batch->at = batch->pc;
     cpu       = zr_soft_resolve(batch, ZR_SOFT_PORT_COMMAND, batch->pc, &available);
@@ -503,7 +539,12 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
         command->decode != zr_soft_mi_set_predicate) {
         return ZR_SOFT_MORE;
     }
-    return command->decode(batch, dw, command);
+    step = command->decode(batch, dw, command);
+    if (batch->op.kind != ZR_SOFT_OP_NONE && dw[0] >> 29 == 2 &&
+        (batch->req->ctx->dev->dirty & ZR_SOFT_DIRTY_LAZY)) {
+        return zr_soft_hold(batch);
+    }
+    return step;
 }
 
 enum zr_soft_step zr_soft_batch_run(struct zr_soft_batch *batch, uint64_t *budget)
@@ -520,8 +561,9 @@ enum zr_soft_step zr_soft_batch_run(struct zr_soft_batch *batch, uint64_t *budge
         }
         if (atomic_load_explicit(&batch->replay, memory_order_relaxed)) {
             atomic_store(&batch->replay, false);
-            batch->op.kind = ZR_SOFT_OP_NONE;
-            batch->pc      = batch->start;
+            batch->op.kind  = ZR_SOFT_OP_NONE;
+            batch->num_held = batch->next_held = 0;
+            batch->pc                          = batch->start;
         }
         if (batch->op.kind != ZR_SOFT_OP_NONE) {
             step = zr_soft_op_run(batch, budget);

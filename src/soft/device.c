@@ -399,7 +399,7 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(GEM_GET_TILING, drm_i915_gem_get_tiling, zr_soft_get_tiling),
     I915(PERF_OPEN, drm_i915_perf_open_param, zr_soft_unsupported),
     I915(PERF_ADD_CONFIG, drm_i915_perf_oa_config, zr_soft_unsupported),
-    I915(PERF_REMOVE_CONFIG, zr_soft_u64, zr_soft_unsupported),
+    I915(PERF_REMOVE_CONFIG, drm_i915_gem_sw_finish, zr_soft_unsupported),
     I915(REG_READ, drm_i915_reg_read, zr_soft_reg_read),
 };
 

@@ -2,6 +2,7 @@
  * offsets, waiting. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "uapi.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -343,9 +344,9 @@ static int zr_soft_ext_protected(void *arg, uint64_t ext)
 /* Meteor Lake's page attributes: 3 and 4 are coherent with the CPU's caches. */
 static int zr_soft_ext_pat(void *arg, uint64_t ext)
 {
-    struct zr_soft_placements            *placements = arg;
-    struct drm_i915_gem_create_ext_set_pat pat;
-    int                                   ret;
+    struct zr_soft_placements   *placements = arg;
+    struct zr_create_ext_set_pat pat;
+    int                          ret;
 
     if (placements->file->dev->profile.gen != ZR_SOFT_MTL) {
         return -ENODEV;
@@ -367,7 +368,7 @@ int zr_soft_gem_create_ext(struct zr_soft_file *file, void *data)
     static const zr_soft_ext_fn fns[] = {
         [I915_GEM_CREATE_EXT_MEMORY_REGIONS]    = zr_soft_ext_regions,
         [I915_GEM_CREATE_EXT_PROTECTED_CONTENT] = zr_soft_ext_protected,
-        [I915_GEM_CREATE_EXT_SET_PAT]           = zr_soft_ext_pat,
+        [ZR_CREATE_EXT_SET_PAT]                 = zr_soft_ext_pat,
     };
     struct drm_i915_gem_create_ext *args       = data;
     struct zr_soft_placements       placements = {.file = file};

@@ -1,6 +1,7 @@
 /* GETPARAM and QUERY: what the device says of itself. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "uapi.h"
 
 #include <errno.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
     case I915_PARAM_ALLOW_BATCHBUFFER:
     case I915_PARAM_LAST_DISPATCH:
     case I915_PARAM_HAS_EXEC_CONSTANTS:
-    case I915_PARAM_PXP_STATUS:
+    case ZR_PARAM_PXP_STATUS:
         return -ENODEV;
     case I915_PARAM_CHIPSET_ID:
         *value_p = profile->device_id;
@@ -136,7 +137,7 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
     case I915_PARAM_HAS_SCHEDULER:
         *value_p = zr_soft_scheduler(profile);
         return 0;
-    case I915_PARAM_HAS_CONTEXT_FREQ_HINT:
+    case ZR_PARAM_HAS_CONTEXT_FREQ_HINT:
         /* The value is the errno there, and the call succeeds. */
         *value_p = profile->guc ? 1 : -EINVAL;
         return profile->backports ? -EINVAL : 0;
@@ -150,7 +151,7 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
         *value_p = (int)((UINT64_C(1) << profile->subslices_on) - 1);
         return profile->gen == ZR_SOFT_GEN12 ? 0 : -EINVAL;
     case I915_PARAM_CS_TIMESTAMP_FREQUENCY:
-    case I915_PARAM_OA_TIMESTAMP_FREQUENCY:
+    case ZR_PARAM_OA_TIMESTAMP_FREQUENCY:
         *value_p = profile->timestamp_hz;
         return 0;
     case I915_PARAM_PERF_REVISION:
@@ -319,7 +320,7 @@ static int zr_soft_query_hwconfig(struct zr_soft_file *file, const struct drm_i9
 
 static int zr_soft_query_guc(struct zr_soft_file *file, const struct drm_i915_query_item *item)
 {
-    struct drm_i915_query_guc_submission_version version;
+    struct zr_query_guc_submission_version version;
     int                                          ret;
 
     if (file->dev->profile.backports) {
@@ -405,7 +406,7 @@ int zr_soft_query(struct zr_soft_file *file, void *data)
         [DRM_I915_QUERY_MEMORY_REGIONS]         = zr_soft_query_regions,
         [DRM_I915_QUERY_HWCONFIG_BLOB]          = zr_soft_query_hwconfig,
         [DRM_I915_QUERY_GEOMETRY_SUBSLICES]     = zr_soft_query_geometry,
-        [DRM_I915_QUERY_GUC_SUBMISSION_VERSION] = zr_soft_query_guc,
+        [ZR_QUERY_GUC_SUBMISSION_VERSION]   = zr_soft_query_guc,
     };
     struct drm_i915_query     *query = data;
     struct drm_i915_query_item item;

@@ -18,6 +18,7 @@
 #define ZR_SOFT_INLINE_BUDGET     ZR_MIB
 #define ZR_SOFT_INLINE_BUDGET_FEW (256 * ZR_MIB)
 #define ZR_SOFT_SLICE_BUDGET      ZR_MIB /* of a thread before another batch has its turn */
+#define ZR_SOFT_SLICE_DIRTY       (64 * ZR_KIB)
 #define ZR_SOFT_PREEMPT_NS        UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
 
 /* ---- requests ---- */
@@ -57,6 +58,7 @@ void zr_soft_req_free(struct zr_soft_req *req)
         zr_soft_fence_put(req->deps[i]);
     }
     for (i = 0; i < req->width; i++) {
+        free(req->batch[i].held);
         for (port = 0; port < ZR_ARRAY_SIZE(req->batch[i].window); port++) {
             free(req->batch[i].window[port]);
         }
@@ -158,7 +160,11 @@ static void zr_soft_make_runnable(struct zr_soft_dev *dev, struct zr_soft_batch 
         TAILQ_REMOVE(&dev->waiting, batch, link);
         batch->is_waiting = false;
     }
-    TAILQ_INSERT_TAIL(&dev->runnable, batch, link);
+    if (zr_soft_dirty_one_in(dev, ZR_SOFT_DIRTY_DELAY, 2)) {
+        TAILQ_INSERT_HEAD(&dev->runnable, batch, link);
+    } else {
+        TAILQ_INSERT_TAIL(&dev->runnable, batch, link);
+    }
     dev->queued++;
 }
 
@@ -200,6 +206,7 @@ static void zr_soft_batch_start(struct zr_soft_dev *dev, struct zr_soft_batch *b
         batch->started    = true;
         batch->pc         = batch->start;
         batch->started_ns = batch->free_ns = now;
+        batch->wake_ns                     = now + zr_soft_dirty_delay(dev);
     }
     if (batch->req->run_inline) {
         return; /* its submitter runs it */
@@ -296,11 +303,35 @@ static void zr_soft_req_leave_pending(struct zr_soft_dev *dev, struct zr_soft_re
     }
 }
 
+/* How the rows of a set ran. */
+static void zr_soft_set_record(struct zr_soft_dev *dev, const struct zr_soft_req *req)
+{
+    struct zr_soft_set_stats *set   = &dev->set;
+    uint64_t                  began = 0, ended = UINT64_MAX;
+    unsigned                  row;
+
+    if (req->width < 2 || req->width > ZR_ARRAY_SIZE(set->began_ns)) {
+        return;
+    }
+    set->count++;
+    set->width = req->width;
+    for (row = 0; row < req->width; row++) {
+        set->began_ns[row] = req->batch[row].started_ns;
+        set->ended_ns[row] = req->batch[row].ended_ns;
+        set->due_ns[row]   = req->batch[row].free_ns;
+        set->bytes[row]    = req->batch[row].bytes;
+        began              = ZR_MAX(began, set->began_ns[row]);
+        ended              = ZR_MIN(ended, set->ended_ns[row]);
+    }
+    set->overlap_ns = ended > began ? ended - began : 0;
+}
+
 static void zr_soft_req_finish(struct zr_soft_dev *dev, struct zr_soft_req *req)
 {
     int      error = atomic_load(&req->error);
     unsigned row;
 
+    zr_soft_set_record(dev, req);
     zr_soft_req_leave_pending(dev, req);
     TAILQ_REMOVE(&req->slot->reqs, req, slot_link);
     req->slot->num_reqs--;
@@ -478,6 +509,8 @@ static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *ba
     engine->due_ns   = batch->free_ns;
     engine->ended_ns = zr_time_ns();
     engine->busy_ns += engine->ended_ns - engine->began_ns;
+    engine->bytes += batch->bytes;
+    batch->ended_ns = engine->ended_ns;
     batch->state = ZR_SOFT_FINISHED;
     if (!dev->profile.guc) {
         engine->running = NULL;
@@ -621,7 +654,12 @@ static void zr_soft_settle(struct zr_soft_dev *dev, struct zr_soft_batch *batch,
         zr_soft_batch_done(dev, batch);
         break;
     case ZR_SOFT_MORE:
-        zr_soft_make_runnable(dev, batch);
+        batch->wake_ns = zr_time_ns() + zr_soft_dirty_delay(dev);
+        if (batch->wake_ns > batch->req->progress_ns && dev->dirty != 0) {
+            zr_soft_make_waiting(dev, batch);
+        } else {
+            zr_soft_make_runnable(dev, batch);
+        }
         break;
     case ZR_SOFT_BLOCKED:
         zr_soft_batch_blocked(dev, batch);
@@ -701,7 +739,7 @@ static void *zr_soft_thread(void *arg)
         }
         stores = atomic_load(&dev->stores);
         pthread_mutex_unlock(&dev->lock);
-        budget = ZR_SOFT_SLICE_BUDGET;
+        budget = dev->dirty & ZR_SOFT_DIRTY_DELAY ? ZR_SOFT_SLICE_DIRTY : ZR_SOFT_SLICE_BUDGET;
         step   = zr_soft_batch_run(batch, &budget);
         pthread_mutex_lock(&dev->lock);
         zr_soft_settle(dev, batch, step);
@@ -784,7 +822,8 @@ void zr_soft_req_submit(struct zr_soft_req *req)
     if (dev->num_faults != 0) {
         what = zr_soft_submit_fault(dev, req);
     }
-    req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE;
+    req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE &&
+                      !(dev->dirty & ZR_SOFT_DIRTY_DELAY);
     TAILQ_INSERT_TAIL(&req->slot->reqs, req, slot_link);
     req->slot->num_reqs++;
     TAILQ_INSERT_TAIL(&dev->pending, req, link);

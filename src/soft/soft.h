@@ -591,7 +591,7 @@ struct zr_soft_batch {
     bool                     arbitrated, preemptible; /* in this round of a loop; in the last one */
     atomic_bool              replay; /* from its start, after a reset */
     uint64_t                 wake_ns, blocked_ns; /* blocked_ns: since when, 0: not */
-    uint64_t                 started_ns, free_ns;
+    uint64_t                 started_ns, free_ns, ended_ns;
     uint64_t                 start, pc, at; /* GPU addresses, not canonical; at: the command
                                                that is being executed */
     unsigned                 hit[3];    /* entries found last: commands, source, destination */
