@@ -299,7 +299,8 @@ static enum zr_soft_step zr_soft_mi_semaphore(struct zr_soft_batch *batch, const
         return ZR_SOFT_HANG;
     }
     if (!zr_soft_compare(op, __atomic_load_n((uint32_t *)cpu, __ATOMIC_SEQ_CST), dw[1])) {
-        batch->pc = batch->at;
+        batch->pc          = batch->at;
+        batch->preemptible = true; /* a wait is a point of arbitration */
         return ZR_SOFT_BLOCKED;
     }
     zr_order_acquire(cpu);
