@@ -47,7 +47,7 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
     size_t                 size     = ZR_MIN((size_t)_IOC_SIZE(request), known);
     uint64_t               argument = c->m->a[1];
     struct zr_shim_fd_rule rule;
-    int                    ret = 0, out;
+    int                    ret = 0, out, in = -1;
 
     if (size != 0 && (_IOC_DIR(request) & _IOC_WRITE)) {
         ret = zr_soft_copy_in(data, argument, size);
@@ -58,10 +58,14 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
     rule = file->timeline == NULL ? zr_shim_fd_rule(request, data)
                                   : (struct zr_shim_fd_rule){-1, zr_shim_timeline_out(request), true};
     if (rule.in >= 0) {
+        memcpy(&in, (char *)data + rule.in, sizeof(in));
         memcpy((char *)data + rule.in, &c->fds[0], sizeof(int));
     }
     ret = file->timeline != NULL ? zr_shim_timeline_call(file->timeline, request, data)
                                  : zr_soft_file_call(file->file, request, data);
+    if (rule.in >= 0) {
+        memcpy((char *)data + rule.in, &in, sizeof(in)); /* what the caller knows it as */
+    }
     if (ret == 0 && rule.out >= 0) {
         memcpy(&out, (char *)data + rule.out, sizeof(out));
         if (out >= 0) {
@@ -124,7 +128,12 @@ static int zr_shim_do_counter(struct zr_shim_call *c)
         return -ENODEV;
     }
     pthread_mutex_lock(&dev->lock);
-    c->m->a[0] = (config & 0xf) == 0 ? engine->busy_ns : 0;
+    if ((config & 0xf) == 0) {
+        c->m->a[0] = engine->busy_ns;
+        if (engine->running != NULL) {
+            c->m->a[0] += zr_time_ns() - engine->running->started_ns;
+        }
+    }
     pthread_mutex_unlock(&dev->lock);
     return 0;
 }
@@ -138,6 +147,8 @@ static int zr_shim_do_control(struct zr_shim_call *c)
         zr_shim_begin(c, dev);
         if (c->m->a[1] == ZR_SHIM_WEDGED) {
             zr_soft_dev_unwedge(dev);
+        } else if (c->m->a[1] == ZR_SHIM_OBJECTS) {
+            ret = zr_shim_tree_objects(c->server->tree, c->m->a[0], dev);
         } else {
             ret = zr_soft_dev_drop_caches(dev, c->m->a[2]);
         }

@@ -142,13 +142,32 @@ ZR_PUBLIC int ioctl(int fd, unsigned long request, ...)
 
 /* ---- mmap ---- */
 
+/* A dma-buf is not mapped beyond its end; other files are none of our business. */
+static bool zr_shim_fits(int fd, size_t length, off_t offset)
+{
+    struct stat st;
+
+    if (ZR_REAL(fcntl)(fd, F_GET_SEALS) < 0 || !zr_shim_is_buffer(fd, 'b') ||
+        ZR_REAL(fstat)(fd, &st) != 0) {
+        return true;
+    }
+    return offset >= 0 && offset <= st.st_size && length <= (size_t)(st.st_size - offset);
+}
+
 ZR_PUBLIC void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t offset)
 {
     struct zr_shim_message m = {.op = ZR_SHIM_MMAP};
     int                    out[ZR_SHIM_MAX_FDS], ret, saved;
     void                  *result;
 
-    if (fd < 0 || (flags & MAP_ANONYMOUS) || zr_shim_device_minor(fd, &m.file) < 0) {
+    if (fd < 0 || (flags & MAP_ANONYMOUS) || !zr_shim_active()) {
+        return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
+    }
+    if (zr_shim_device_minor(fd, &m.file) < 0) {
+        if (!zr_shim_fits(fd, length, offset)) {
+            errno = EINVAL;
+            return MAP_FAILED;
+        }
         return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
     }
     m.a[0] = (uint64_t)offset;
@@ -188,6 +207,24 @@ ZR_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
     return zr_shim_control_write(fd, bytes, size, &written) ? written
                                                             : ZR_REAL(write)(fd, bytes, size);
 }
+
+ZR_PUBLIC ssize_t read(int fd, void *bytes, size_t size)
+{
+    ssize_t got;
+
+    return zr_shim_perf_read(fd, bytes, size, &got) ? got : ZR_REAL(read)(fd, bytes, size);
+}
+
+/* A dma-buf has two places to seek: its start, and its end for its size. */
+ZR_PUBLIC off_t lseek(int fd, off_t offset, int whence)
+{
+    if (zr_shim_active() && (offset != 0 || whence == SEEK_CUR) && zr_shim_is_buffer(fd, 'b')) {
+        errno = EINVAL;
+        return -1;
+    }
+    return ZR_REAL(lseek)(fd, offset, whence);
+}
+off64_t lseek64(int fd, off64_t offset, int whence) ZR_ALIAS(lseek);
 
 /* A limit on message queues needs a privilege that a container's root has not; programs that ask
  * for it work with the limit there is. */

@@ -43,11 +43,16 @@ static int zr_shim_open_as(int dirfd, const char *path, int flags, mode_t mode)
         }
         return fd;
     }
-    fd = ZR_REAL(openat)(dirfd, real, flags, mode);
-    if (fd >= 0 && real == buffer) {
-        zr_shim_control_opened(fd, real);
+    /* A file that is there below its directory's fd keeps its short name: look at the long one. */
+    if (zr_shim_active() && path != NULL && zr_shim_path_is_control(dirfd, path, buffer)) {
+        zr_shim_control_before_open(buffer);
+        fd = ZR_REAL(openat)(dirfd, real == buffer ? buffer : real, flags, mode);
+        if (fd >= 0) {
+            zr_shim_control_opened(fd, buffer);
+        }
+        return fd;
     }
-    return fd;
+    return ZR_REAL(openat)(dirfd, real, flags, mode);
 }
 
 static mode_t zr_shim_mode(int flags, va_list args)

@@ -1,6 +1,7 @@
 /* Which paths of a program are in the generated tree, and what they are shown as. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,6 +138,28 @@ const char *zr_shim_path(int dirfd, const char *path, char buffer[PATH_MAX])
 same:
     errno = saved;
     return path;
+}
+
+bool zr_shim_path_is_control(int dirfd, const char *path, char buffer[PATH_MAX])
+{
+    const char *name = strrchr(path, '/');
+    const char *tree;
+    char        shown[PATH_MAX];
+    bool        in_tree;
+
+    name = name != NULL ? name + 1 : path;
+    if ((strcmp(name, ZR_TREE_DROP_CACHES) != 0 && strcmp(name, ZR_TREE_WEDGED) != 0 &&
+         strcmp(name, ZR_TREE_OBJECTS) != 0) ||
+        !zr_shim_absolute(dirfd, path, shown, &in_tree)) {
+        return false;
+    }
+    tree = zr_shim_tree();
+    if (tree == NULL || strlen(tree) + strlen(shown) >= PATH_MAX) {
+        return false;
+    }
+    strcpy(buffer, tree);
+    strcat(buffer, shown);
+    return true;
 }
 
 int zr_shim_path_minor(const char *path)

@@ -77,5 +77,7 @@ int    zr_shim_timeline_call(struct zr_shim_timeline *timeline, unsigned long re
 /* tree.c: the files under @a dir that the devices have in /dev and /sys. 0 or -errno. */
 int  zr_shim_tree_make(const char *dir, const struct zr_soft_profile *profiles, unsigned count);
 void zr_shim_tree_remove(const char *dir);
+/* Bring debugfs i915_gem_objects up to date. 0 or -errno */
+int  zr_shim_tree_objects(const char *dir, unsigned unit, struct zr_soft_dev *dev);
 
 #endif

@@ -49,6 +49,8 @@ const char *zr_shim_path(int dirfd, const char *path, char buffer[PATH_MAX]);
 const char *zr_shim_path_shown(const char *path);
 /* Minor of the node at a path that zr_shim_path gave, -1: no DRM node. */
 int  zr_shim_path_minor(const char *path);
+/* Is it one of control.c's files? @a buffer becomes its path in the tree. */
+bool zr_shim_path_is_control(int dirfd, const char *path, char buffer[PATH_MAX]);
 /* N of /proc/self/fd/N, -1: another path. */
 int  zr_shim_path_fd(const char *path);
 void zr_shim_node_path(unsigned minor, char path[PATH_MAX]);
@@ -63,6 +65,10 @@ bool zr_shim_is_buffer(int fd, unsigned type);
 void zr_shim_control_opened(int fd, const char *path);
 /* @return 1 if written is what the write returns */
 int  zr_shim_control_write(int fd, const void *bytes, size_t size, ssize_t *written);
+/* A file whose content is made when it is opened. */
+void zr_shim_control_before_open(const char *path);
 long zr_shim_perf_open(const void *attr, int group);
+/* @return 1 if got is what the read returns */
+int  zr_shim_perf_read(int fd, void *bytes, size_t size, ssize_t *got);
 
 #endif

@@ -262,7 +262,7 @@ static void zr_tree_debugfs(struct zr_tree *t, unsigned minor)
     zr_tree_file(t, dir, "clients", "%s", "");
     zr_tree_file(t, dir, ZR_TREE_DROP_CACHES, "0x00000000\n");
     zr_tree_file(t, dir, ZR_TREE_WEDGED, "0\n");
-    zr_tree_file(t, dir, "i915_gem_objects", "%s", "");
+    zr_tree_file(t, dir, ZR_TREE_OBJECTS, "%s", "");
     zr_tree_file(t, dir, "i915_runtime_pm_status", "Runtime power status: enabled\n");
     zr_tree_file(t, dir, "gt0/reset", "0\n");
 }
@@ -390,4 +390,23 @@ static int zr_tree_unlink(const char *path, const struct stat *st, int type, str
 void zr_shim_tree_remove(const char *dir)
 {
     nftw(dir, zr_tree_unlink, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int zr_shim_tree_objects(const char *dir, unsigned unit, struct zr_soft_dev *dev)
+{
+    struct zr_tree t = {.dir = dir, .unit = unit, .profile = &dev->profile};
+    uint64_t       bytes;
+    unsigned       count, i;
+    char           path[64];
+
+    pthread_mutex_lock(&dev->lock);
+    count = dev->objects;
+    bytes = dev->lmem_used + dev->smem_used;
+    pthread_mutex_unlock(&dev->lock);
+    for (i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "sys/kernel/debug/dri/%u", unit + i * ZR_SHIM_RENDER);
+        zr_tree_file(&t, path, ZR_TREE_OBJECTS, "%u shrinkable [0 free] objects, %llu bytes\n", count,
+                     (unsigned long long)bytes);
+    }
+    return t.ret;
 }

@@ -5,6 +5,7 @@
 
 #define ZR_TREE_DROP_CACHES "i915_gem_drop_caches"
 #define ZR_TREE_WEDGED      "i915_wedged"
+#define ZR_TREE_OBJECTS     "i915_gem_objects"
 #define ZR_TREE_PMU_TYPE    100 /* perf type of the first device's PMU */
 
 #endif

@@ -32,11 +32,12 @@ enum zr_shim_op {
     ZR_SHIM_MMAP,      /* file, a[0]: offset, a[1]: length, a[2]: prot, a[3]: flags; reply: an fd,
                           a[0]: offset in it */
     ZR_SHIM_BUFFER,    /* ioctl on a dma-buf or a sync_file, fds[0]; a[0], a[1] as for IOCTL */
-    ZR_SHIM_CONTROL,   /* file of debugfs written: a[0]: unit, a[1]: enum zr_shim_control, a[2] */
+    ZR_SHIM_CONTROL,   /* file of debugfs written, or about to be read: a[0]: unit,
+                          a[1]: enum zr_shim_control, a[2]: what is written */
     ZR_SHIM_COUNTER,   /* a[0]: unit, a[1]: config of the PMU; reply a[0]: its value */
 };
 
-enum zr_shim_control { ZR_SHIM_DROP_CACHES, ZR_SHIM_WEDGED };
+enum zr_shim_control { ZR_SHIM_DROP_CACHES, ZR_SHIM_WEDGED, ZR_SHIM_OBJECTS };
 
 struct zr_shim_message {
     uint32_t op, seq;

@@ -12,7 +12,8 @@ void zr_soft_file_set_primary(struct zr_soft_file *file)
     struct zr_soft_dev *dev = file->dev;
 
     pthread_mutex_lock(&dev->lock);
-    file->primary = true;
+    file->primary       = true;
+    file->authenticated = file->admin; /* root is, for compatibility */
     if (dev->master == NULL) { /* the first one who opens the node */
         dev->master         = file;
         file->authenticated = true;

@@ -76,6 +76,7 @@ static void zr_soft_bo_destroy(struct zr_soft_bo *bo)
         zr_soft_fence_put(bo->reads[i]);
     }
     zr_soft_mm_put(bo->mm);
+    bo->dev->objects--;
     free(bo->reads);
     free(bo);
 }
@@ -112,6 +113,7 @@ int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr
     }
     bo->dev        = dev;
     bo->refs       = 1;
+    dev->objects++;
     bo->size       = size;
     bo->fd         = fd;
     bo->st_dev     = st.st_dev;
@@ -495,6 +497,7 @@ int zr_soft_gem_userptr(struct zr_soft_file *file, void *data)
     }
     bo->dev  = file->dev;
     bo->refs = 1;
+    file->dev->objects++;
     bo->size = args->user_size;
     bo->smem = true;
     bo->fd   = -1;

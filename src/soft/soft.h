@@ -179,6 +179,7 @@ struct zr_soft_dev {
     struct zr_soft_ids     cookies; /* mmap offsets: id -> object */
     struct zr_soft_ids     names, magics; /* drm.c: global names of objects, files to be authenticated */
     struct zr_soft_file   *master;
+    unsigned               objects;
     struct zr_soft_bo     *bo_by_inode[ZR_SOFT_BO_BUCKETS];
     uint64_t               exec_count, timelines;
     struct zr_soft_token  *tokens; /* token.c: fds given out */

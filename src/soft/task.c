@@ -4,7 +4,7 @@
 #include "soft.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,9 +73,31 @@ static int zr_soft_mm_move(struct zr_soft_mm *mm, uint64_t address, void *local,
     return 0;
 }
 
+/* Pages that may only be written can be read all the same on x86; process_vm_readv refuses them. */
+static int zr_soft_mm_read_forced(struct zr_soft_mm *mm, uint64_t from, void *to, size_t size)
+{
+    char    path[32];
+    ssize_t got;
+    int     fd;
+
+    if (zr_soft_mm_check(mm, from, size, true) != 0) {
+        return -EFAULT;
+    }
+    snprintf(path, sizeof(path), "/proc/%d/mem", (int)mm->pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -EFAULT;
+    }
+    got = pread(fd, to, size, (off_t)from);
+    close(fd);
+    return got == (ssize_t)size ? 0 : -EFAULT;
+}
+
 int zr_soft_mm_read(struct zr_soft_mm *mm, uint64_t from, void *to, size_t size)
 {
-    return zr_soft_mm_move(mm, from, to, size, false);
+    return zr_soft_mm_move(mm, from, to, size, false) == 0
+               ? 0
+               : zr_soft_mm_read_forced(mm, from, to, size);
 }
 
 int zr_soft_mm_write(struct zr_soft_mm *mm, uint64_t to, const void *from, size_t size)
