@@ -15,6 +15,12 @@
 
 #define WHY 256 /* room for the reasons why something cannot be exported */
 
+/* For one call of zr_rcache_get. */
+struct exporting {
+    bool exact; /* nothing beside what is asked for */
+    char why[WHY];
+};
+
 /* Guarded by the lock below: next, share. The rest is constant. */
 struct export {
     struct export  *next; /* of all that have a region */
@@ -25,10 +31,16 @@ struct export {
     uint64_t        allocation_id; /* of the only allocation behind it */
 };
 
+/* Used by a registration, so that it stays until a peer has opened it. */
+struct zr_held {
+    struct zr_held          *next;
+    struct zr_rcache_region *region;
+};
+
 static struct {
     pthread_mutex_t           lock;
     struct export            *all;
-    struct zr_registration   *registrations; /* and the region of each */
+    struct zr_registration   *registrations; /* and region and held of each */
     _Atomic(struct zr_rcache *) cache;
     _Atomic uint64_t          max_extent;
     _Atomic uint64_t          next_id;
@@ -48,8 +60,9 @@ static int errno_of(ze_result_t result)
 static int export_open(void *owner, const struct zr_rcache_request *request,
                        struct zr_rcache_region *region, uint64_t *start_p, uint64_t *end_p)
 {
-    const struct zr_ze *ze     = zr_ze_get();
-    struct export      *export = calloc(1, sizeof(*export));
+    const struct zr_ze *ze        = zr_ze_get();
+    struct exporting   *exporting = (struct exporting *)request->arg;
+    struct export      *export    = calloc(1, sizeof(*export));
     ze_result_t         result;
 
     if (export == NULL) {
@@ -57,8 +70,9 @@ static int export_open(void *owner, const struct zr_rcache_request *request,
     }
     atomic_store(&zr_exports.link, zr_link_start(zr_exports.link_ops));
     (void)zr_ze_memory_type(ze, (void *)(uintptr_t)request->start, &export->allocation_id);
-    result = zr_share_export(ze, request->start, request->size, zr_exports.max_extent,
-                             &export->share, (char *)request->arg, WHY);
+    result = zr_share_export(ze, request->start, request->size,
+                             exporting->exact ? 0 : zr_exports.max_extent, &export->share,
+                             exporting->why, WHY);
     if (result != ZE_RESULT_SUCCESS) {
         free(export);
         return errno_of(result);
@@ -153,9 +167,9 @@ int zr_exports_start(const struct zr_rcache_limits *limits, uint64_t max_extent,
     return 0;
 }
 
-static struct zr_rcache_region *get(uint64_t start, uint64_t size, char *why)
+static struct zr_rcache_region *get(uint64_t start, uint64_t size, struct exporting *exporting)
 {
-    struct zr_rcache_request request = {0, start, size, NULL, why};
+    struct zr_rcache_request request = {0, start, size, NULL, exporting};
     struct zr_rcache_region *region;
 
     return zr_rcache_get(atomic_load(&zr_exports.cache), &request, &region) == 0 ? region : NULL;
@@ -163,13 +177,13 @@ static struct zr_rcache_region *get(uint64_t start, uint64_t size, char *why)
 
 static struct zr_rcache_region *get_or_say(const void *address, size_t length)
 {
-    static atomic_flag       said     = ATOMIC_FLAG_INIT;
-    char                     why[WHY] = "";
-    struct zr_rcache_region *region   = get((uintptr_t)address, length, why);
+    static atomic_flag       said      = ATOMIC_FLAG_INIT;
+    struct exporting         exporting = {.exact = false};
+    struct zr_rcache_region *region    = get((uintptr_t)address, length, &exporting);
 
     if (region == NULL && !atomic_flag_test_and_set(&said)) {
         zr_ucs_warn("%p..%p cannot be exported (%s): peers reach such memory through host memory",
-                    address, (const char *)address + length, why);
+                    address, (const char *)address + length, exporting.why);
     }
     return region;
 }
@@ -194,6 +208,17 @@ ucs_status_t zr_registration_create(void *address, size_t length,
     return UCS_OK;
 }
 
+static void put_held(struct zr_held *held)
+{
+    struct zr_held *next;
+
+    for (; held != NULL; held = next) {
+        next = held->next;
+        zr_rcache_put(atomic_load(&zr_exports.cache), held->region);
+        free(held);
+    }
+}
+
 void zr_registration_destroy(struct zr_registration *registration, bool invalidate)
 {
     struct zr_rcache        *cache = atomic_load(&zr_exports.cache);
@@ -210,6 +235,7 @@ void zr_registration_destroy(struct zr_registration *registration, bool invalida
         }
         zr_rcache_put(cache, registration->region);
     }
+    put_held(registration->held);
     free(registration);
 }
 
@@ -223,6 +249,8 @@ static void fill_key(const struct zr_registration *registration,
     key->base         = export->base;
     key->size         = export->size;
     key->registration = registration->id;
+    key->registered_base = (uintptr_t)registration->address;
+    key->registered_size = registration->length;
     key->link         = atomic_load(&zr_exports.link);
     memcpy(key->handle, export->secret, sizeof(key->handle));
 }
@@ -292,37 +320,82 @@ static struct export *find(const struct zr_link_message *request)
                : NULL;
 }
 
-/* What a registration covers may lie in another export than when its key was given out. */
+/* Lock held. The registration with @a id, if it has all of [base, base+size). */
+static struct zr_registration *find_registration(uint64_t id, uint64_t base, uint64_t size)
+{
+    struct zr_registration *r;
+
+    for (r = zr_exports.registrations; r != NULL; r = r->next) {
+        if (r->id == id) {
+            return base >= (uintptr_t)r->address && size <= r->length &&
+                           base - (uintptr_t)r->address <= r->length - size
+                       ? r
+                       : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Lock held. What is stale serves no key any more. @return a list to be put */
+static struct zr_held *prune(struct zr_registration *registration)
+{
+    struct zr_held **link = &registration->held, *stale = NULL, *held;
+
+    while ((held = *link) != NULL) {
+        if (atomic_load(&held->region->state) & ZR_RCACHE_STALE) {
+            *link      = held->next;
+            held->next = stale;
+            stale      = held;
+        } else {
+            link = &held->next;
+        }
+    }
+    return stale;
+}
+
+/* What is registered may lie in another export than when its key was given out, and a part of it may be
+ * there no more: the export is of what is wanted. And of no more: this thread runs beside those of
+ * the application, which may be about to unmap a neighbour. */
 static int renew(const struct zr_link_message *request, struct zr_key *key)
 {
-    const struct zr_registration *registration;
-    char                          why[WHY] = "";
-    struct zr_rcache_region      *region;
-    uint64_t                      base, end = request->base + request->size;
-    int                           ret = -ENOENT;
+    struct exporting        exporting = {.exact = true};
+    struct zr_held         *stale     = NULL, *held;
+    struct zr_registration *registration;
+    bool                    known;
 
-    region = request->size != 0 && end > request->base ? get(request->base, request->size, why)
-                                                       : NULL;
-    if (region == NULL) {
+    pthread_mutex_lock(&zr_exports.lock);
+    known = find_registration(request->export_id, request->base, request->size) != NULL;
+    pthread_mutex_unlock(&zr_exports.lock);
+    if (!known || request->size == 0) {
+        return -ENOENT;
+    }
+    held = calloc(1, sizeof(*held));
+    if (held == NULL) {
+        return -ENOMEM;
+    }
+    held->region = get(request->base, request->size, &exporting);
+    if (held->region == NULL) {
+        free(held);
+        zr_ucs_debug("0x%lx+0x%lx has no new key: %s", (unsigned long)request->base,
+                     (unsigned long)request->size, exporting.why);
         return -EFAULT;
     }
     memset(key, 0, sizeof(*key));
     key->version = ZR_KEY_VERSION;
     key->peer    = zr_peer_self();
     pthread_mutex_lock(&zr_exports.lock);
-    for (registration = zr_exports.registrations; registration != NULL;
-         registration = registration->next) {
-        base = (uintptr_t)registration->address;
-        if (registration->id == request->export_id && request->base >= base &&
-            end <= base + registration->length) {
-            fill_key(registration, region, key);
-            ret = 0;
-            break;
-        }
+    registration = find_registration(request->export_id, request->base, request->size);
+    if (registration != NULL) {
+        stale      = prune(registration);
+        held->next = registration->held;
+        fill_key(registration, held->region, key);
+        registration->held = held;
+    } else {
+        stale = held; /* it was deregistered meanwhile */
     }
     pthread_mutex_unlock(&zr_exports.lock);
-    zr_rcache_put(atomic_load(&zr_exports.cache), region);
-    return ret;
+    put_held(stale);
+    return registration != NULL ? 0 : -ENOENT;
 }
 
 static int give_pieces(const struct zr_link_message *request, struct zr_link_message *answer,

@@ -18,6 +18,7 @@ struct zr_registration {
     void                    *address;
     size_t                   length;
     struct zr_rcache_region *region; /* NULL: cannot be shared, peers are told so */
+    struct zr_held          *held;   /* exports of parts of it that peers were given keys of */
 };
 
 /** Of [address, address+length). What cannot be shared is registered all the same, which is said

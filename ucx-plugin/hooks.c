@@ -47,6 +47,8 @@ static void on_mapping(void *arg, int mapped, void *ptr, size_t size, ze_memory_
         return;
     }
     if (mapped) {
+        /* Another thread may have exported what was here after the notice that it goes. */
+        forget_range(ptr, size);
         tell_ucx(UCM_EVENT_MEM_TYPE_ALLOC, ptr, size, ucs_type_of(type));
     } else {
         forget_range(ptr, size);

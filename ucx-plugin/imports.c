@@ -218,16 +218,12 @@ static int get(const struct zr_rkey *rkey, struct opening *opening,
     return ret;
 }
 
-ucs_status_t zr_rkey_create(const struct zr_key *key, struct zr_rkey **rkey_p)
+static struct zr_rkey *rkey_new(const struct zr_key *key)
 {
-    static atomic_flag       said = ATOMIC_FLAG_INIT;
-    struct zr_rkey          *rkey = calloc(1, sizeof(*rkey));
-    struct zr_rcache_region *region;
-    struct opening           opening;
-    int                      ret;
+    struct zr_rkey *rkey = calloc(1, sizeof(*rkey));
 
     if (rkey == NULL) {
-        return UCS_ERR_NO_MEMORY;
+        return NULL;
     }
     rkey->key         = *key;
     rkey->space       = zr_peer_space(&key->peer);
@@ -235,30 +231,9 @@ ucs_status_t zr_rkey_create(const struct zr_key *key, struct zr_rkey **rkey_p)
     memcpy(rkey->identity.bytes, key->handle, sizeof(key->handle));
     if (rkey->space == 0) {
         free(rkey);
-        return UCS_ERR_NO_MEMORY;
+        return NULL;
     }
-    /* Whether pieces fit this driver is known only by opening them, and only now can UCP still
-     * take another way. */
-    if (key->kind == ZR_SHARE_PIECES) {
-        ret = get(rkey, &opening, &region);
-        if (ret != 0) {
-            if (!atomic_flag_test_and_set(&said)) {
-                zr_ucs_warn("mappings of process %u cannot be opened one by one (%s%s): such "
-                            "memory is reached through host memory",
-                            key->peer.pid,
-                            opening.link_error != 0 ? strerror(-opening.link_error)
-                                                    : zr_ze_last_error(zr_ze_get()),
-                            opening.result == ZE_RESULT_ERROR_INVALID_SIZE
-                                ? "a mapping shows a part of its object, at an unknown offset"
-                                : "");
-            }
-            free(rkey);
-            return UCS_ERR_UNREACHABLE;
-        }
-        zr_import_put(region);
-    }
-    *rkey_p = rkey;
-    return UCS_OK;
+    return rkey;
 }
 
 void zr_rkey_destroy(struct zr_rkey *rkey)
@@ -281,16 +256,71 @@ static struct zr_rkey *renew(const struct zr_rkey *old, uint64_t remote, size_t 
                                       .base      = remote,
                                       .size      = size},
                            answer;
-    struct zr_rkey *rkey;
 
     if (zr_link_ask(old->key.link, &request, &answer, NULL) != 0 ||
         answer.u.key.version != ZR_KEY_VERSION || answer.u.key.kind == ZR_SHARE_NONE ||
         !zr_peer_equal(&answer.u.key.peer, &old->key.peer) ||
-        !inside(&answer.u.key, remote, size) ||
-        zr_rkey_create(&answer.u.key, &rkey) != UCS_OK) {
+        !inside(&answer.u.key, remote, size)) {
         return NULL;
     }
-    return rkey;
+    return rkey_new(&answer.u.key);
+}
+
+static void say_unstitched(const struct zr_key *key, const struct opening *opening)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&said)) {
+        zr_ucs_warn("mappings of process %u cannot be opened one by one (%s): such memory is "
+                    "reached through host memory",
+                    key->peer.pid,
+                    opening->link_error != 0 ? strerror(-opening->link_error)
+                    : opening->result == ZE_RESULT_ERROR_INVALID_SIZE
+                        ? "one shows a part of its object, at an unknown offset"
+                        : zr_ze_last_error(zr_ze_get()));
+    }
+}
+
+/* Whether pieces fit this driver is known only by opening them, and only now can UCP still take
+ * another way. */
+static ucs_status_t try_pieces(struct zr_rkey *rkey)
+{
+    struct zr_rcache_region *region;
+    struct zr_rkey          *fresh = NULL;
+    struct opening           opening;
+    unsigned                 tries;
+
+    for (tries = 0; get(fresh != NULL ? fresh : rkey, &opening, &region) != 0; tries++) {
+        fresh = NULL;
+        if (opening.result != ZE_RESULT_ERROR_INVALID_SIZE && tries < MAX_RENEW) {
+            fresh = renew(rkey, rkey->key.registered_base, rkey->key.registered_size);
+        }
+        if (fresh == NULL) {
+            say_unstitched(&rkey->key, &opening);
+            return UCS_ERR_UNREACHABLE;
+        }
+        atomic_store(&fresh->renewed, atomic_load(&rkey->renewed));
+        atomic_store(&rkey->renewed, fresh);
+    }
+    zr_import_put(region);
+    return UCS_OK;
+}
+
+ucs_status_t zr_rkey_create(const struct zr_key *key, struct zr_rkey **rkey_p)
+{
+    struct zr_rkey *rkey = rkey_new(key);
+    ucs_status_t    status;
+
+    if (rkey == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = key->kind == ZR_SHARE_PIECES ? try_pieces(rkey) : UCS_OK;
+    if (status != UCS_OK) {
+        zr_rkey_destroy(rkey);
+        return status;
+    }
+    *rkey_p = rkey;
+    return UCS_OK;
 }
 
 /* The renewed key that covers what is wanted, newest first; NULL: none. */

@@ -34,6 +34,7 @@ struct zr_key {
     uint64_t       export_id; /* the exporter never gives it twice */
     uint64_t       base, size;
     uint64_t       registration; /* random: whoever has it may ask for a new key */
+    uint64_t       registered_base, registered_size; /* what of base, size it is for */
     uint64_t       link; /* where the exporter listens, 0: nowhere */
     struct zr_peer peer;
     uint8_t        handle[64]; /* PIECES: a secret */

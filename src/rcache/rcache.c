@@ -20,7 +20,8 @@ struct zr_rcache {
     pthread_mutex_t             lock;  /* guards all below */
     pthread_cond_t              opened;
     struct zr_itree             tree;
-    struct zr_rcache_region     all; /* head of the list of open regions in the tree */
+    struct zr_rcache_region     all;     /* head of the list of open regions in the tree */
+    struct zr_rcache_region     openings; /* head of the list of those being opened */
     struct zr_rcache_limits     limits;
     struct zr_rcache_stats      stats;  /* but hits: the clock less placed */
     uint64_t                    placed; /* times the clock counted an open */
@@ -52,6 +53,7 @@ int zr_rcache_create(const struct zr_rcache_ops *ops, void *owner,
     cache->owner    = owner;
     cache->limits   = *limits;
     cache->all.next = cache->all.prev = &cache->all;
+    cache->openings.next = cache->openings.prev = &cache->openings;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->opened, NULL);
     *cache_p = cache;
@@ -72,6 +74,20 @@ bool zr_rcache_region_acquire(struct zr_rcache_region *region)
 
 /* ---- steps with the lock held ---- */
 
+static void list_remove(struct zr_rcache_region *region)
+{
+    region->prev->next = region->next;
+    region->next->prev = region->prev;
+}
+
+static void list_append(struct zr_rcache_region *head, struct zr_rcache_region *region)
+{
+    region->prev     = head->prev;
+    region->next     = head;
+    head->prev->next = region;
+    head->prev       = region;
+}
+
 static void tree_remove(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
     zr_itree_remove(&cache->tree, &region->node);
@@ -79,8 +95,7 @@ static void tree_remove(struct zr_rcache *cache, struct zr_rcache_region *region
     if (!region->opening) {
         cache->stats.regions--;
         cache->stats.bytes -= region->node.end - region->node.start;
-        region->prev->next = region->next;
-        region->next->prev = region->prev;
+        list_remove(region);
         zr_view_remove(&cache->view, region);
     }
 }
@@ -92,10 +107,7 @@ static void tree_insert(struct zr_rcache *cache, struct zr_rcache_region *region
     if (!region->opening) {
         cache->stats.regions++;
         cache->stats.bytes += region->node.end - region->node.start;
-        region->prev          = cache->all.prev;
-        region->next          = &cache->all;
-        cache->all.prev->next = region;
-        cache->all.prev       = region;
+        list_append(&cache->all, region);
         zr_view_insert(&cache->view, region);
     }
 }
@@ -318,12 +330,14 @@ static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *
         return -ENOMEM;
     }
     tree_insert(cache, region);
+    list_append(&cache->openings, region);
     pthread_mutex_unlock(&cache->lock);
 
     ret = cache->ops->open(cache->owner, request, region, &start, &end);
 
     pthread_mutex_lock(&cache->lock);
     cache->stats.open_ns += now_ns() - began;
+    list_remove(region);
     if (region->in_tree) {
         tree_remove(cache, region);
     }
@@ -335,7 +349,8 @@ static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *
         return ret;
     }
     atomic_fetch_add(&cache->alive, 1);
-    if (atomic_load(&region->state) & ZR_RCACHE_STALE) {
+    if ((atomic_load(&region->state) & ZR_RCACHE_STALE) ||
+        (region->gone_start < end && region->gone_end > start)) {
         atomic_store(&region->state, ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
         region->chain = *chain_p;
         *chain_p      = region;
@@ -452,6 +467,25 @@ static bool has_id(const struct zr_itree_node *node, const void *id)
     return region_of((struct zr_itree_node *)node)->identity.id == *(const uint64_t *)id;
 }
 
+/* What is being opened may turn out wider than what was asked for, and have seen what goes. */
+static void mark_openings(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t end,
+                          const uint64_t *id)
+{
+    struct zr_rcache_region *region;
+
+    for (region = cache->openings.next; region != &cache->openings; region = region->next) {
+        if (region->node.space != space || (id != NULL && region->identity.id != *id)) {
+            continue;
+        }
+        if (region->gone_end == 0) {
+            region->gone_start = start;
+            region->gone_end   = end;
+        }
+        region->gone_start = start < region->gone_start ? start : region->gone_start;
+        region->gone_end   = end > region->gone_end ? end : region->gone_end;
+    }
+}
+
 static void invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, uint64_t size,
                        const uint64_t *id)
 {
@@ -460,6 +494,7 @@ static void invalidate(struct zr_rcache *cache, uint64_t space, uint64_t start, 
     uint64_t                 end = start + size < start ? UINT64_MAX : start + size;
 
     pthread_mutex_lock(&cache->lock);
+    mark_openings(cache, space, start, end, id);
     while ((node = zr_itree_find(&cache->tree, space, start, end, id != NULL ? has_id : NULL,
                                  id)) != NULL) {
         cache->stats.invalidations++;

@@ -49,7 +49,8 @@ struct zr_rcache_region {
     atomic_uint              state;
     _Atomic uint64_t         used; /* the cache's clock when it was last hit */
     bool                     opening, in_tree;
-    struct zr_rcache_region *prev, *next; /* of all that are in the tree and open */
+    uint64_t                 gone_start, gone_end; /* invalidated while it was being opened */
+    struct zr_rcache_region *prev, *next; /* of all that are open in the tree, or being opened */
     struct zr_rcache_region *chain;       /* of those to be closed or told */
 };
 

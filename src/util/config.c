@@ -266,6 +266,16 @@ ze_result_t zr_config_load(void)
     return config_result;
 }
 
+bool zr_config_variable(unsigned i, const char **name_p, const char **allowed_p)
+{
+    if (i >= ZR_ARRAY_SIZE(vars)) {
+        return false;
+    }
+    *name_p    = vars[i].name;
+    *allowed_p = vars[i].allowed;
+    return true;
+}
+
 const struct zr_config *zr_config(void)
 {
     return &config;

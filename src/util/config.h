@@ -48,6 +48,9 @@ struct zr_config {
  */
 ze_result_t zr_config_load(void);
 
+/* The variable number @a i and what it may be; false: there are no more. For listings. */
+bool zr_config_variable(unsigned i, const char **name_p, const char **allowed_p);
+
 /* The values; the defaults if zr_config_load has not been called or failed. */
 const struct zr_config *zr_config(void);
 

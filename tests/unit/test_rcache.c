@@ -398,6 +398,28 @@ static void invalidated_while_opening_is_opened_again(void **state)
     zr_rcache_destroy(cache);
 }
 
+/* A neighbour goes while an export that will cover it too is being made: it must not be kept. */
+static void widened_over_what_goes_is_opened_again(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct thread     t;
+
+    owner.widen = 0x10000;
+    owner.hold  = 1;
+    spawn(&t, cache, 0x1000, touch_any);
+    while (owner.inside == 0) {
+        sched_yield();
+    }
+    zr_rcache_invalidate(cache, 1, 0x8000, 0x1000);
+    zr_rcache_invalidate(cache, 1, 0x20000, 0x1000); /* not its neighbour */
+    owner.hold = 0;
+    pthread_join(t.id, NULL);
+    assert_int_equal(owner.opens, 2);
+    assert_int_equal(owner.closes, 1);
+    zr_rcache_destroy(cache);
+}
+
 static void *random_use(void *arg)
 {
     struct thread *t = arg;
@@ -608,6 +630,7 @@ int main(void)
         cmocka_unit_test(two_threads_open_the_same_range_once),
         cmocka_unit_test(misses_do_not_wait_for_each_other_nor_do_hits),
         cmocka_unit_test(invalidated_while_opening_is_opened_again),
+        cmocka_unit_test(widened_over_what_goes_is_opened_again),
         cmocka_unit_test(random_use_leaks_nothing),
         cmocka_unit_test(a_hit_takes_no_lock_and_allocates_nothing),
         cmocka_unit_test(a_hit_makes_no_system_call),
