@@ -31,6 +31,8 @@ ucs_status_t zr_md_mkey_pack(struct zr_uct_md *md, uct_mem_h memh, void *address
 ucs_status_t zr_rkey_unpack(const void *buffer, uct_rkey_t *rkey_p);
 ucs_status_t zr_rkey_release(struct zr_uct_component *component, uct_rkey_t rkey, void *handle);
 
+/** UCX makes the domain's files. */
+void zr_md_vfs_init(struct zr_uct_md *md);
 /** Counters of both caches and whose they are. */
 void zr_md_stats(struct zr_link_stats *stats);
 

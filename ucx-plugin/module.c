@@ -28,7 +28,7 @@ __attribute__((constructor)) static void load(void)
     component->query_md_resources = (zr_uct_fn_t)zr_md_query_resources;
     component->md_open            = (zr_uct_fn_t)zr_md_open;
     component->cm_open            = (zr_uct_fn_t)ucs_empty_function_return_unsupported;
-    component->md_vfs_init        = (zr_uct_fn_t)ucs_empty_function;
+    component->md_vfs_init        = (zr_uct_fn_t)zr_md_vfs_init;
     component->md_config          = (ucs_config_global_list_entry_t){
                  .name   = "ze_range memory domain",
                  .prefix = "ZE_RANGE_",

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# zerange-info: with a device and without, with the transport where UCX finds it and where not, with a
+# wrong variable. The counters of processes are test_range_counters's.
+# SPDX-License-Identifier: BSD-3-Clause
+set -u
+: "${srcdir:?set by make check}" "${builddir:?set by make check}"
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+failed=0
+
+# expect NAME STATUS PATTERN ARGS [VAR=VALUE...]: exit status and a line of the output.
+expect() {
+    local name=$1 want=$2 pattern=$3 args=$4 status
+    shift 4
+    # shellcheck disable=SC2086
+    env "$@" timeout 60 "$builddir/zerange-info" $args >"$out" 2>&1
+    status=$?
+    if [ "$status" -ne "$want" ] || ! grep -qE -- "$pattern" "$out"; then
+        echo "not ok: $name: exit $status, expected $want and \"$pattern\""
+        sed 's/^/    /' "$out"
+        failed=1
+    else
+        echo "ok: $name"
+    fi
+}
+
+expect "our driver and its device" 0 'driver 0 +zerange, version' --level-zero
+expect "the range extension" 0 'ZE_extension_ipc_phys_mem_handle_range 1\.0' --level-zero
+expect "engines of the profile" 0 'copy engines +[0-9]+' --level-zero
+expect "two devices" 0 'device 1 ' --level-zero ZERANGE_SOFT=pvc,dg2
+expect "another driver" 0 'driver 0 +another' --level-zero ZERANGE_HIDE=all
+expect "no device" 1 'devices +none' --level-zero ZE_ENABLE_ALT_DRIVERS=/nowhere/libze.so
+expect "the transport registers" 0 'registers +yes' --ucx
+expect "UCX's version" 0 'UCX +1\.[0-9]+\.[0-9]+' --ucx
+expect "the transport is nowhere" 0 'plugin +none' --ucx UCX_PLUGIN_PATH=/nowhere LD_PRELOAD=
+# Others of this machine are seen too, but not from another network namespace.
+if unshare --net true 2>/dev/null; then
+    unshare --net "$builddir/zerange-info" --processes >"$out" 2>&1
+    if [ $? -ne 1 ] || ! grep -qE 'processes +none' "$out"; then
+        echo "not ok: no process"
+        failed=1
+    fi
+fi
+expect "what is set and allowed" 0 'ZERANGE_QUIRKS +intel +none, intel' --environment \
+    ZERANGE_QUIRKS=intel
+expect "a wrong value" 0 'a value is not valid' --environment ZERANGE_LOG=loud
+expect "a wrong option" 2 '^usage' --nothing
+expect "all of it" 0 '^Environment' ''
+exit $failed
