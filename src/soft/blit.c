@@ -38,10 +38,20 @@ static void zr_soft_op_charge(struct zr_soft_batch *batch, uint64_t bytes)
     }
 }
 
+/* Where the next byte is; *length_p becomes at most what follows it there. */
+static uint64_t zr_soft_op_at(const struct zr_soft_op *op, const struct zr_soft_tiling *tiling,
+                              uint64_t base, uint64_t pitch, uint64_t *length_p)
+{
+    if (tiling->kind == ZR_SOFT_LINEAR) {
+        return base + op->row * pitch + op->column;
+    }
+    return base + zr_soft_tile_offset(tiling, pitch, op->column, op->row, length_p);
+}
+
 enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
 {
     struct zr_soft_op *op = &batch->op;
-    uint64_t           to_left, from_left, length, address;
+    uint64_t           to_left, from_left, length, address, source = 0;
     uint8_t           *to, *from;
 
     while (op->row < op->rows) {
@@ -49,7 +59,10 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
             return ZR_SOFT_MORE;
         }
         length  = ZR_MIN(op->width - op->column, *budget);
-        address = op->dst + op->row * op->dst_pitch + op->column;
+        address = zr_soft_op_at(op, &op->dst_tiling, op->dst, op->dst_pitch, &length);
+        if (op->kind == ZR_SOFT_OP_COPY) {
+            source = zr_soft_op_at(op, &op->src_tiling, op->src, op->src_pitch, &length);
+        }
         to      = zr_soft_resolve(batch, ZR_SOFT_PORT_DST, address, &to_left);
         if (to == NULL) {
             return zr_soft_hang(batch, "writes to 0x%lx, where nothing is bound",
@@ -57,11 +70,10 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
         }
         length = ZR_MIN(length, to_left);
         if (op->kind == ZR_SOFT_OP_COPY) {
-            address = op->src + op->row * op->src_pitch + op->column;
-            from    = zr_soft_resolve(batch, ZR_SOFT_PORT_SRC, address, &from_left);
+            from = zr_soft_resolve(batch, ZR_SOFT_PORT_SRC, source, &from_left);
             if (from == NULL) {
                 return zr_soft_hang(batch, "reads from 0x%lx, where nothing is bound",
-                                    (unsigned long)address);
+                                    (unsigned long)source);
             }
             length = ZR_MIN(length, from_left);
             zr_soft_copy(to, from, length, batch->req->stream);
@@ -87,7 +99,8 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
 /* Rows that follow each other without a gap are one long row. */
 static enum zr_soft_step zr_soft_op_set(struct zr_soft_batch *batch, struct zr_soft_op op)
 {
-    if (op.rows > 1 && op.dst_pitch == op.width &&
+    if (op.rows > 1 && op.dst_tiling.kind == ZR_SOFT_LINEAR &&
+        op.src_tiling.kind == ZR_SOFT_LINEAR && op.dst_pitch == op.width &&
         (op.kind == ZR_SOFT_OP_FILL || op.src_pitch == op.width) &&
         op.width % ZR_MAX(op.pattern_size, 1u) == 0) {
         op.width *= op.rows;
@@ -149,12 +162,13 @@ static enum zr_soft_step zr_soft_mem_set(struct zr_soft_batch *batch, const uint
     return zr_soft_op_set(batch, op);
 }
 
-/* A linear surface of an XY command with a rectangle in it. */
+/* A surface of an XY command with a rectangle in it. */
 struct zr_soft_surface {
     const char *name;
     uint64_t    base, pitch;            /* bytes */
     uint32_t    x, y;                   /* of the rectangle */
     uint32_t    surface_w, surface_h;   /* pixels, 0: the command does not say */
+    unsigned    tiling;                 /* ZR_SOFT_LINEAR ... */
 };
 
 struct zr_soft_rect {
@@ -168,6 +182,11 @@ static enum zr_soft_step zr_soft_surface_check(struct zr_soft_batch *batch, cons
 {
     uint64_t right = (uint64_t)s->x + rect->width, bottom = (uint64_t)s->y + rect->height;
 
+    if (!zr_soft_tile_valid(&(struct zr_soft_tiling){s->tiling, rect->cpp, 0, 0}, s->base,
+                            s->pitch)) {
+        return zr_soft_hang(batch, "%s: %s is tiled, and its base or pitch is not a tile's",
+                            command, s->name);
+    }
     if (right * rect->cpp > s->pitch) {
         return zr_soft_hang(batch, "%s: %s row ends at byte %lu, above its pitch %lu", command,
                             s->name, (unsigned long)(right * rect->cpp), (unsigned long)s->pitch);
@@ -200,7 +219,29 @@ static enum zr_soft_step zr_soft_rect_read(struct zr_soft_batch *batch, const ch
 
 static uint64_t zr_soft_surface_start(const struct zr_soft_surface *s, unsigned cpp)
 {
+    if (s->tiling != ZR_SOFT_LINEAR) {
+        return s->base;
+    }
     return s->base + s->y * s->pitch + (uint64_t)s->x * cpp;
+}
+
+static struct zr_soft_tiling zr_soft_surface_tiling(const struct zr_soft_surface *s, unsigned cpp)
+{
+    return (struct zr_soft_tiling){s->tiling, cpp, s->x * cpp, s->y};
+}
+
+/* The tiling of a command's two bits; the pitch of what is tiled is in dwords. */
+static enum zr_soft_step zr_soft_surface_tile(struct zr_soft_batch *batch, const char *command,
+                                              struct zr_soft_surface *s, unsigned code, bool block)
+{
+    if (!zr_soft_tile_kind(batch->req->ctx->dev->profile.gen, code, block, &s->tiling)) {
+        return zr_soft_hang(batch, "%s: %s has tiling %u, which this part has not", command,
+                            s->name, code);
+    }
+    if (s->tiling != ZR_SOFT_LINEAR) {
+        s->pitch *= 4;
+    }
+    return ZR_SOFT_MORE;
 }
 
 static enum zr_soft_step zr_soft_xy_copy(struct zr_soft_batch *batch, const char *command,
@@ -220,6 +261,8 @@ static enum zr_soft_step zr_soft_xy_copy(struct zr_soft_batch *batch, const char
                                      .src_pitch = src->pitch,
                                      .width     = (uint64_t)rect->width * rect->cpp,
                                      .rows      = rect->height,
+                                     .dst_tiling = zr_soft_surface_tiling(dst, rect->cpp),
+                                     .src_tiling = zr_soft_surface_tiling(src, rect->cpp),
                                  });
 }
 
@@ -261,6 +304,10 @@ static enum zr_soft_step zr_soft_block_copy(struct zr_soft_batch *batch, const u
     if (!zr_soft_address(dev, dw[9], dw[10], &src.base)) {
         return zr_soft_bad_address(batch, command->name, dw + 9);
     }
+    if (zr_soft_surface_tile(batch, command->name, &dst, dw[1] >> 30, true) == ZR_SOFT_HANG ||
+        zr_soft_surface_tile(batch, command->name, &src, dw[8] >> 30, true) == ZR_SOFT_HANG) {
+        return ZR_SOFT_HANG;
+    }
     if (command->dwords == 22) {
         zr_soft_surface_size(&dst, dw[16]);
         zr_soft_surface_size(&src, dw[19]);
@@ -287,7 +334,11 @@ static enum zr_soft_step zr_soft_fast_copy(struct zr_soft_batch *batch, const ui
     src.pitch = dw[7] & 0xffff;
     src.x     = dw[6] & 0xffff;
     src.y     = dw[6] >> 16;
-    if (dst.pitch > 32767 || src.pitch > 32767 || src.x > 32767 || src.y > 32767) {
+    if (zr_soft_surface_tile(batch, command->name, &dst, dw[0] >> 13 & 3, false) == ZR_SOFT_HANG ||
+        zr_soft_surface_tile(batch, command->name, &src, dw[0] >> 20 & 3, false) == ZR_SOFT_HANG) {
+        return ZR_SOFT_HANG;
+    }
+    if (((dw[1] | dw[7]) & 0x8000) || src.x > 32767 || src.y > 32767) {
         return zr_soft_hang(batch, "%s: pitch or coordinate is negative", command->name);
     }
     if (!zr_soft_address(dev, dw[4], dw[5], &dst.base)) {
@@ -325,9 +376,11 @@ static enum zr_soft_step zr_soft_fast_color(struct zr_soft_batch *batch, const u
     if (command->dwords == 16) {
         zr_soft_surface_size(&dst, dw[13]);
     }
-    if (zr_soft_surface_check(batch, command->name, &dst, &rect) == ZR_SOFT_HANG) {
+    if (zr_soft_surface_tile(batch, command->name, &dst, dw[1] >> 30, true) == ZR_SOFT_HANG ||
+        zr_soft_surface_check(batch, command->name, &dst, &rect) == ZR_SOFT_HANG) {
         return ZR_SOFT_HANG;
     }
+    op.dst_tiling   = zr_soft_surface_tiling(&dst, rect.cpp);
     op.dst          = zr_soft_surface_start(&dst, rect.cpp);
     op.dst_pitch    = dst.pitch;
     op.width        = (uint64_t)rect.width * rect.cpp;
@@ -337,18 +390,98 @@ static enum zr_soft_step zr_soft_fast_color(struct zr_soft_batch *batch, const u
     return zr_soft_op_set(batch, op);
 }
 
+/* The older XY commands: dword 1 has pitch, raster operation and depth. */
+static enum zr_soft_step zr_soft_xy_old(struct zr_soft_batch *batch, const uint32_t *dw,
+                                        const struct zr_soft_command *command, unsigned raster,
+                                        struct zr_soft_surface *dst, struct zr_soft_rect *rect)
+{
+    static const uint8_t bytes[4] = {1, 2, 2, 4};
+
+    rect->cpp = bytes[dw[1] >> 24 & 3];
+    if ((dw[1] >> 16 & 0xff) != raster) {
+        return zr_soft_hang(batch, "%s: raster operation 0x%02x is not modelled", command->name,
+                            dw[1] >> 16 & 0xff);
+    }
+    if (rect->cpp == 4 && (dw[0] >> 20 & 3) != 3) {
+        return zr_soft_hang(batch, "%s: writes to some of the channels are not modelled",
+                            command->name);
+    }
+    if (zr_soft_rect_read(batch, command->name, dw, dst, rect, 32767) == ZR_SOFT_HANG) {
+        return ZR_SOFT_HANG;
+    }
+    dst->pitch = dw[1] & 0xffff;
+    if (dst->pitch > 32767) {
+        return zr_soft_hang(batch, "%s: pitch is negative", command->name);
+    }
+    if (!zr_soft_address(batch->req->ctx->dev, dw[4], dw[5], &dst->base)) {
+        return zr_soft_bad_address(batch, command->name, dw + 4);
+    }
+    if (dw[0] & (1u << 11)) {
+        dst->tiling = ZR_SOFT_TILE_X;
+        dst->pitch *= 4;
+    }
+    return ZR_SOFT_MORE;
+}
+
+static enum zr_soft_step zr_soft_src_copy(struct zr_soft_batch *batch, const uint32_t *dw,
+                                          const struct zr_soft_command *command)
+{
+    struct zr_soft_surface dst = {.name = "destination"}, src = {.name = "source"};
+    struct zr_soft_rect    rect;
+
+    if (zr_soft_xy_old(batch, dw, command, 0xcc, &dst, &rect) == ZR_SOFT_HANG) {
+        return ZR_SOFT_HANG;
+    }
+    src.x     = dw[6] & 0xffff;
+    src.y     = dw[6] >> 16;
+    src.pitch = dw[7] & 0xffff;
+    if (src.x > 32767 || src.y > 32767 || src.pitch > 32767) {
+        return zr_soft_hang(batch, "%s: pitch or coordinate is negative", command->name);
+    }
+    if (!zr_soft_address(batch->req->ctx->dev, dw[8], dw[9], &src.base)) {
+        return zr_soft_bad_address(batch, command->name, dw + 8);
+    }
+    if (dw[0] & (1u << 15)) {
+        src.tiling = ZR_SOFT_TILE_X;
+        src.pitch *= 4;
+    }
+    return zr_soft_xy_copy(batch, command->name, &dst, &src, &rect);
+}
+
+static enum zr_soft_step zr_soft_color(struct zr_soft_batch *batch, const uint32_t *dw,
+                                       const struct zr_soft_command *command)
+{
+    struct zr_soft_surface dst = {.name = "destination"};
+    struct zr_soft_op      op  = {.kind = ZR_SOFT_OP_FILL};
+    struct zr_soft_rect    rect;
+
+    if (zr_soft_xy_old(batch, dw, command, 0xf0, &dst, &rect) == ZR_SOFT_HANG ||
+        zr_soft_surface_check(batch, command->name, &dst, &rect) == ZR_SOFT_HANG) {
+        return ZR_SOFT_HANG;
+    }
+    op.dst          = zr_soft_surface_start(&dst, rect.cpp);
+    op.dst_tiling   = zr_soft_surface_tiling(&dst, rect.cpp);
+    op.dst_pitch    = dst.pitch;
+    op.width        = (uint64_t)rect.width * rect.cpp;
+    op.rows         = rect.height;
+    op.pattern_size = rect.cpp;
+    memcpy(op.pattern, dw + 6, 4);
+    return zr_soft_op_set(batch, op);
+}
+
 /* ---- the table ---- */
 
 #define G12   ZR_SOFT_GENS(ZR_SOFT_GEN12), ZR_SOFT_CLASS_COPY
 #define G125                                                                                  \
     (ZR_SOFT_GENS(ZR_SOFT_GEN125) | ZR_SOFT_GENS(ZR_SOFT_PVC) | ZR_SOFT_GENS(ZR_SOFT_MTL)),   \
         ZR_SOFT_CLASS_COPY
+#define GOLD  (ZR_SOFT_GENS(ZR_SOFT_GEN12) | ZR_SOFT_GENS(ZR_SOFT_GEN125)), ZR_SOFT_CLASS_COPY
 #define GPVC  ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASS_COPY
 #define GALL  ZR_SOFT_GENS_ALL, ZR_SOFT_CLASS_COPY
 
-/* Surface dword 1 / 8: tiling 31:30, compression 29:28 and auxiliary mode 20:18 must be off, and
+/* Surface dword 1 / 8: compression 29:28 and auxiliary mode 20:18 must be off, and
  * bit 21, the MOCS index's encryption bit. */
-#define SURFACE 0xf03c0000u
+#define SURFACE 0x303c0000u
 /* Dwords with an offset in the surface (used by tiled surfaces only); bit 31 is the memory type. */
 #define OFFSETS 0x7fffffffu
 /* Surface type 31:29: 1D or 2D; 28 reserved. */
@@ -365,7 +498,10 @@ const struct zr_soft_command zr_soft_blits[] = {
      {0x0007ff00, SURFACE, 0, 0, 0, 0, OFFSETS, 0, SURFACE, 0, 0, OFFSETS,
       0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, SIZE, 0, 0, SIZE, 0, 0}},
     {"XY_FAST_COPY_BLT", 0xffc000ff, 0x50800008, 10, GALL, zr_soft_fast_copy,
-     {0x003fff00, 0x08ff0000, 0, 0, 0, 0, 0, 0xffff0000}},
+     {0x000f9f00, 0x08ff0000, 0, 0, 0, 0, 0, 0xffff0000}},
+    {"XY_SRC_COPY_BLT", 0xffc000ff, 0x54c00008, 10, GOLD, zr_soft_src_copy,
+     {0x000f7700, 0xfc000000, 0, 0, 0, 0, 0, 0xffff0000}},
+    {"XY_COLOR_BLT", 0xffc000ff, 0x54000005, 7, GOLD, zr_soft_color, {0x000ff700, 0xfc000000}},
     {"XY_FAST_COLOR_BLT", 0xffc000ff, 0x51000009, 11, G12, zr_soft_fast_color,
      {0x0007ff00, SURFACE, 0, 0, 0, 0, OFFSETS}},
     {"XY_FAST_COLOR_BLT", 0xffc000ff, 0x5100000e, 16, G125, zr_soft_fast_color,

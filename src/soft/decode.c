@@ -12,6 +12,7 @@
 #define ZR_SOFT_COMMAND_COST 16 /* of the budget, beside the bytes it moves */
 #define ZR_SOFT_MI_OPCODE    0xff800000u
 #define ZR_SOFT_2D_OPCODE    0xffc00000u
+#define ZR_SOFT_3D_OPCODE    0xffff0000u
 
 enum zr_soft_step zr_soft_hang(struct zr_soft_batch *batch, const char *format, ...)
 {
@@ -418,6 +419,10 @@ static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, c
 }
 
 #define ALL ZR_SOFT_GENS_ALL, ZR_SOFT_CLASSES_ALL
+/* Render and compute engines have PIPE_CONTROL instead. */
+#define NOT_RENDER                                                                            \
+    ZR_SOFT_GENS_ALL, ZR_SOFT_CLASSES_ALL & ~(1u << I915_ENGINE_CLASS_RENDER) &               \
+                          ~(1u << I915_ENGINE_CLASS_COMPUTE)
 
 /* Bits of dword 0 that select a form (length, data size, PPGTT) are in the mask; a bit for global
  * GTT addresses is reserved: an unprivileged batch cannot use it. */
@@ -431,8 +436,8 @@ static const struct zr_soft_command mi_commands[] = {
      {0x005ffb00, 0x3}},
     {"MI_STORE_DATA_IMM qword", 0xffa000ff, 0x10200003, 5, ALL, zr_soft_mi_store_data,
      {0x005ffb00, 0x7}},
-    {"MI_FLUSH_DW", 0xff80003f, 0x13000002, 4, ALL, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
-    {"MI_FLUSH_DW", 0xff80003f, 0x13000003, 5, ALL, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
+    {"MI_FLUSH_DW", 0xff80003f, 0x13000002, 4, NOT_RENDER, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
+    {"MI_FLUSH_DW", 0xff80003f, 0x13000003, 5, NOT_RENDER, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
     {"MI_SEMAPHORE_WAIT", 0xff8000ff, 0x0e000002, 4, ALL, zr_soft_mi_semaphore,
      {0x007f0f00, 0, 0x3}},
     {"MI_SEMAPHORE_WAIT", 0xff8000ff, 0x0e000003, 5, ALL, zr_soft_mi_semaphore,
@@ -475,7 +480,9 @@ static const struct zr_soft_command *zr_soft_find(const struct zr_soft_command *
                                                   const struct zr_soft_command **near_p)
 {
     unsigned gens   = ZR_SOFT_GENS(batch->req->ctx->dev->profile.gen), i;
-    uint32_t opcode = (dw0 >> 29) == 2 ? ZR_SOFT_2D_OPCODE : ZR_SOFT_MI_OPCODE;
+    uint32_t opcode = dw0 >> 29 == 2   ? ZR_SOFT_2D_OPCODE
+                      : dw0 >> 29 == 3 ? ZR_SOFT_3D_OPCODE
+                                       : ZR_SOFT_MI_OPCODE;
 
     for (i = 0; i < count; i++) {
         if ((dw0 & commands[i].mask) == commands[i].value &&
@@ -518,9 +525,16 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
                             (unsigned long)batch->pc);
     }
     dw[0] = __atomic_load_n((const uint32_t *)cpu, __ATOMIC_ACQUIRE);
-    command = (dw[0] >> 29) == 2
-                  ? zr_soft_find(zr_soft_blits, zr_soft_num_blits, batch, dw[0], &near)
-                  : zr_soft_find(mi_commands, ZR_ARRAY_SIZE(mi_commands), batch, dw[0], &near);
+    switch (dw[0] >> 29) {
+    case 2:
+        command = zr_soft_find(zr_soft_blits, zr_soft_num_blits, batch, dw[0], &near);
+        break;
+    case 3:
+        command = zr_soft_find(zr_soft_renders, zr_soft_num_renders, batch, dw[0], &near);
+        break;
+    default:
+        command = zr_soft_find(mi_commands, ZR_ARRAY_SIZE(mi_commands), batch, dw[0], &near);
+    }
     if (command == NULL) {
         return zr_soft_unknown(batch, dw[0], near);
     }

@@ -562,12 +562,31 @@ int zr_soft_ctx_legacy_engines(struct zr_soft_ctx *ctx);
 
 enum zr_soft_op_kind { ZR_SOFT_OP_NONE, ZR_SOFT_OP_COPY, ZR_SOFT_OP_FILL };
 
+/* ---- tiling.c ---- */
+
+enum { ZR_SOFT_LINEAR, ZR_SOFT_TILE_X, ZR_SOFT_TILE_Y, ZR_SOFT_TILE_4, ZR_SOFT_TILE_64 };
+
+/* How a surface is tiled, and where in it the first byte of an operation is. */
+struct zr_soft_tiling {
+    uint8_t  kind, cpp;
+    uint32_t x, y; /* bytes, rows */
+};
+
+/* Offset in the surface of a byte; *run_p becomes at most what follows it there. */
+uint64_t zr_soft_tile_offset(const struct zr_soft_tiling *tiling, uint64_t pitch, uint64_t column,
+                             uint64_t row, uint64_t *run_p);
+/* Are base and pitch (bytes) as it needs them? */
+bool zr_soft_tile_valid(const struct zr_soft_tiling *tiling, uint64_t base, uint64_t pitch);
+/* Of a command's two bits. false: the part has no such tiling */
+bool zr_soft_tile_kind(enum zr_soft_gen gen, unsigned code, bool block_copy, unsigned *kind_p);
+
 /* A copy or fill of rows; can be left and taken up at any byte. */
 struct zr_soft_op {
     enum zr_soft_op_kind kind;
     uint64_t             dst, src, dst_pitch, src_pitch;
     uint64_t             width, rows; /* bytes, count */
     uint64_t             row, column; /* done so far */
+    struct zr_soft_tiling dst_tiling, src_tiling; /* dst, src: then of the surface */
     uint8_t              pattern[16];
     unsigned             pattern_size;
 };
@@ -661,6 +680,8 @@ struct zr_soft_command {
 };
 extern const struct zr_soft_command zr_soft_blits[];
 extern const unsigned               zr_soft_num_blits;
+extern const struct zr_soft_command zr_soft_renders[];
+extern const unsigned               zr_soft_num_renders;
 
 /* Length from the command itself; its table entry's reserved bits are those of dword 0. */
 #define ZR_SOFT_VARIABLE   0u
