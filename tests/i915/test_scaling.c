@@ -3,6 +3,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host.h"
 
+#include <sys/wait.h>
+
 #define MBPS 200
 
 /* Recorded of the newest batch of each copy engine. */
@@ -25,11 +27,13 @@ static void read_records(struct record *record, unsigned count)
 }
 
 /* Time that the model gave the set of @a width engines that ran last: until the last one ended.
+ * @param rate      of each engine relative to the model's, NULL: 1
  * @param overlap_p did all of them run at one moment? */
 static uint64_t set_time(const struct record *before, const struct record *now, unsigned engines,
-                         unsigned width, bool *overlap_p, double *balance_p)
+                         unsigned width, const unsigned *rate, bool *overlap_p,
+                         double *balance_p)
 {
-    uint64_t longest = 0, sum = 0, began = 0, due = UINT64_MAX;
+    uint64_t longest = 0, sum = 0, began = 0, due = UINT64_MAX, time;
     unsigned i, ran = 0;
 
     for (i = 0; i < engines; i++) {
@@ -37,8 +41,9 @@ static uint64_t set_time(const struct record *before, const struct record *now, 
             continue;
         }
         ran++;
-        longest = ZR_MAX(longest, now[i].due - now[i].began);
-        sum += now[i].due - now[i].began;
+        time    = (now[i].due - now[i].began) / (rate != NULL ? rate[i] : 1);
+        longest = ZR_MAX(longest, time);
+        sum += time;
         began = ZR_MAX(began, now[i].began);
         due   = ZR_MIN(due, now[i].due);
     }
@@ -68,7 +73,7 @@ static void test_scaling(void)
         read_records(before, ENGINES);
         OK(zr_copyq_wait(q, host_copy(q, &b, 0, &a, 0, SIZE), FOREVER));
         read_records(now, ENGINES);
-        time = set_time(before, now, ENGINES, width, &overlap, &balance);
+        time = set_time(before, now, ENGINES, width, NULL, &overlap, &balance);
         one  = width == 1 ? time : one;
         CHECK(overlap, "width %u: an engine began when another had ended", width);
         CHECK((double)one >= 0.9 * width * (double)time, "width %u: %.2f times as fast", width,
@@ -112,7 +117,7 @@ static const struct {
 };
 
 /* longest over mean of the engines' times */
-static void test_balance(const char *what, const char *text)
+static void test_balance(const char *what, const char *text, const unsigned *rate)
 {
     enum { ENGINES = 9, MOST = 128 };
     struct zr_i915       *dev = host_start(text, MBPS);
@@ -137,7 +142,7 @@ static void test_balance(const char *what, const char *text)
         OK(zr_copyq_submit(q, &seqno));
         OK(zr_copyq_wait(q, seqno, FOREVER));
         read_records(now, ENGINES);
-        (void)set_time(before, now, ENGINES, zr_copyq_width(q), &overlap, &balance);
+        (void)set_time(before, now, ENGINES, zr_copyq_width(q), rate, &overlap, &balance);
         CHECK(balance <= 1.05, "%s, %s: longest/mean %.4f", what, mixes[m].what,
               balance);
         worst = ZR_MAX(worst, balance);
@@ -152,11 +157,39 @@ static void test_balance(const char *what, const char *text)
     host_stop(dev);
 }
 
+/* The environment is read once in a process: each case has one of its own. */
+static unsigned in_child(const char *rates, const unsigned *rate)
+{
+    int   status = 1;
+    pid_t pid;
+
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        bad = 0;
+        if (rates != NULL) {
+            setenv("ZERANGE_ENGINE_RATES", rates, 1);
+            test_balance("unequal engines",
+                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n", rate);
+        } else {
+            test_scaling();
+            test_balance("equal engines",
+                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n", NULL);
+        }
+        fflush(stdout);
+        _exit(bad != 0);
+    }
+    waitpid(pid, &status, 0);
+    return status != 0;
+}
+
 int main(void)
 {
+    static const unsigned rate[] = {4, 1, 2, 2, 3, 1, 1, 2, 4};
+    unsigned              failed;
+
     srand(11);
-    test_scaling();
-    test_balance("equal engines", HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n");
-    printf("%u wrong\n", bad);
-    return bad != 0;
+    failed = in_child(NULL, NULL) + in_child("4,1,2,2,3,1,1,2,4", rate);
+    printf("%u wrong\n", failed);
+    return failed != 0;
 }
