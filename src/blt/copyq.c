@@ -255,7 +255,8 @@ static ze_result_t zr_copyq_add_wide(struct zr_copyq *q, const struct zr_walk *s
     ze_result_t     result;
     unsigned        row;
 
-    if (!zr_plan_init(&plan, start, q->width, q->has_rates ? q->rate : NULL)) {
+    if (!zr_plan_init(&plan, start, q->width, q->has_rates ? q->rate : NULL,
+                      zr_blt_drain_bytes(q->caps))) {
         return zr_copyq_too_short(work != NULL ? "fill" : "copy", start->left);
     }
     result = zr_copyq_slot(q, true, false, &slot);

@@ -6,6 +6,11 @@
 
 #include "copyq.h"
 
+#define ZR_BLT_PITCH       16384 /* of a rectangle: bytes of each of its rows */
+#define ZR_BLT_FAST_PITCH  4096  /* ditto of XY_FAST_COPY_BLT: what the kernel itself uses */
+#define ZR_BLT_MAX_PATTERN 128   /* bytes of the longest fill pattern */
+#define ZR_BLT_SCRATCH     32768 /* bytes that an engine may overwrite */
+
 /* A marker written by MI_FLUSH_DW may be ahead of the bytes that copies before it wrote; a small
  * fill of scratch memory in front of it drains them (Wa_16018031267, Wa_16018063123). */
 enum zr_blt_drain {
@@ -32,13 +37,14 @@ struct zr_blt_caps {
     uint32_t          max_rows_system; /* ditto with system memory on one side */
 };
 
+/* Bytes that a drain writes: about what it costs. */
+static inline uint64_t zr_blt_drain_bytes(const struct zr_blt_caps *caps)
+{
+    return caps->drain == ZR_BLT_DRAIN_SET ? ZR_BLT_SCRATCH : 0;
+}
+
 /* The row of the table for a device; every generation has one. */
 const struct zr_blt_caps *zr_blt_caps(enum zr_blt_gen gen, bool discrete);
-
-#define ZR_BLT_PITCH       16384 /* of a rectangle: bytes of each of its rows */
-#define ZR_BLT_FAST_PITCH  4096  /* ditto of XY_FAST_COPY_BLT: what the kernel itself uses */
-#define ZR_BLT_MAX_PATTERN 128   /* bytes of the longest fill pattern */
-#define ZR_BLT_SCRATCH     32768 /* bytes that an engine may overwrite */
 
 struct zr_blt_out {
     uint32_t *dw;

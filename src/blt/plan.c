@@ -60,17 +60,22 @@ static void zr_plan_start_row(struct zr_plan *plan)
                        UINT64_MAX :
                        (uint64_t)((unsigned __int128)plan->cost_left * plan->rate[plan->row] /
                                   plan->rate_left);
+    plan->cost_left -= plan->row_cost;
+    if (plan->budget != UINT64_MAX) {
+        plan->budget -= ZR_MIN(plan->budget, plan->row_cost);
+    }
 }
 
 bool zr_plan_init(struct zr_plan *plan, const struct zr_walk *walk, unsigned rows,
-                  const uint32_t *rate)
+                  const uint32_t *rate, uint64_t row_cost)
 {
     struct zr_walk  count = *walk;
     struct zr_piece piece;
     unsigned        i;
     int             more;
 
-    *plan = (struct zr_plan){.walk = *walk, .rows = rows};
+    *plan = (struct zr_plan){
+        .walk = *walk, .rows = rows, .row_cost = row_cost, .cost_left = rows * row_cost};
     for (i = 0; i < rows; i++) {
         plan->rate[i] = rate != NULL ? rate[i] : 1;
         plan->rate_left += plan->rate[i];

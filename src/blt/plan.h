@@ -42,14 +42,16 @@ struct zr_plan {
     unsigned       row, rows;
     uint32_t       rate[ZR_MAX_ENGINES]; /* relative */
     uint64_t       rate_left;            /* sum over the rows from row on */
-    uint64_t       cost_left;            /* bytes and pieces not given out yet */
+    uint64_t       cost_left;            /* bytes, pieces and rows not given out yet */
+    uint64_t       row_cost;
     uint64_t       budget;               /* of the current row */
 };
 
-/** @param rate relative speed of each row, NULL: all alike
+/** @param rate     relative speed of each row, NULL: all alike
+ * @param row_cost what a row costs beside its pieces, in bytes
  * @return false when a list is shorter than the copy */
 bool zr_plan_init(struct zr_plan *plan, const struct zr_walk *walk, unsigned rows,
-                  const uint32_t *rate);
+                  const uint32_t *rate, uint64_t row_cost);
 /** @return false at the end */
 bool zr_plan_next(struct zr_plan *plan, struct zr_piece *piece, unsigned *row_p);
 

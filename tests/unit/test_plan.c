@@ -72,7 +72,7 @@ static const struct {
     {16, 16 << 20, 64 << 10, 64 << 10, 1 << 20, 3 << 20, true},
 };
 
-static void test_case(unsigned c, const uint32_t *rate)
+static void test_case(unsigned c, const uint32_t *rate, uint64_t row_cost)
 {
     static struct zr_bo  dst_bos[MAX_SEGS], src_bos[MAX_SEGS];
     static struct zr_seg dst[MAX_SEGS], src[MAX_SEGS];
@@ -86,7 +86,7 @@ static void test_case(unsigned c, const uint32_t *rate)
     nd = make_segs(dst, dst_bos, cases[c].length, cases[c].dst_low, cases[c].dst_high);
     ns = make_segs(src, src_bos, cases[c].length, cases[c].src_low, cases[c].src_high);
     zr_walk_init(&walk, dst, nd, src, ns, cases[c].length);
-    CHECK(zr_plan_init(&plan, &walk, cases[c].rows, rate), "case %u", c);
+    CHECK(zr_plan_init(&plan, &walk, cases[c].rows, rate, row_cost), "case %u", c);
     while (zr_plan_next(&plan, &piece, &row)) {
         CHECK(piece.position == position && piece.length > 0, "case %u", c);
         CHECK(row >= last && row < cases[c].rows, "case %u: row %u after %u", c, row, last);
@@ -98,6 +98,7 @@ static void test_case(unsigned c, const uint32_t *rate)
     }
     CHECK(position == cases[c].length, "case %u: %llu bytes", c, (unsigned long long)position);
     for (i = 0; i < cases[c].rows; i++) {
+        cost[i] += row_cost;
         rates += rate != NULL ? rate[i] : 1;
         total += cost[i];
     }
@@ -117,9 +118,9 @@ static void test_short_lists(void)
     struct zr_piece piece;
 
     zr_walk_init(&walk, &ten, 1, &eleven, 1, 11);
-    CHECK(!zr_plan_init(&plan, &walk, 2, NULL), "destination");
+    CHECK(!zr_plan_init(&plan, &walk, 2, NULL, 0), "destination");
     zr_walk_init(&walk, &eleven, 1, &ten, 1, 11);
-    CHECK(!zr_plan_init(&plan, &walk, 2, NULL), "source");
+    CHECK(!zr_plan_init(&plan, &walk, 2, NULL, 0), "source");
     zr_walk_init(&walk, &eleven, 1, NULL, 0, 11);
     CHECK(zr_walk_next(&walk, 4, &piece) == 1 && piece.length == 4 && piece.src == NULL, "fill");
     CHECK(zr_walk_next(&walk, UINT64_MAX, &piece) == 1 && piece.length == 7, "rest");
@@ -134,12 +135,14 @@ int main(void)
     for (c = 0; c < ZR_ARRAY_SIZE(cases); c++) {
         for (seed = 0; seed < 50; seed++) {
             srand(seed);
-            test_case(c, NULL);
+            test_case(c, NULL, seed % 2 * 32768);
         }
     }
     srand(7);
-    test_case(10, uneven);
-    test_case(11, uneven);
+    test_case(10, uneven, 0);
+    test_case(11, uneven, 0);
+    test_case(10, uneven, 32768);
+    test_case(11, uneven, 32768);
     test_short_lists();
     printf("%zu cases, %u wrong\n", ZR_ARRAY_SIZE(cases), bad);
     return bad != 0;
