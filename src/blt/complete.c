@@ -35,7 +35,8 @@ void zr_copyq_reap(struct zr_copyq *q)
 
     while ((slot = q->flying.head) != NULL && zr_slot_is_complete(q, slot)) {
         zr_slot_pop(&q->flying);
-        if (slot->number != 0) {
+        q->in_ring[slot->wide]--;
+        if (slot->number > atomic_load_explicit(&q->done, memory_order_relaxed)) {
             atomic_store_explicit(&q->done, slot->number, memory_order_release);
         }
         zr_slot_recycle(q, slot);
@@ -48,12 +49,12 @@ void zr_copyq_reap(struct zr_copyq *q)
 
 /* ---- loss ---- */
 
-static uint64_t zr_copyq_newest_flying(const struct zr_copyq *q)
+static uint64_t zr_slot_newest(const struct zr_slot_list *list)
 {
     const struct zr_slot *slot;
     uint64_t              number = 0;
 
-    for (slot = q->flying.head; slot != NULL; slot = slot->next) {
+    for (slot = list->head; slot != NULL; slot = slot->next) {
         number = ZR_MAX(number, slot->number);
     }
     return number;
@@ -96,8 +97,9 @@ static void zr_copyq_record_loss(struct zr_copyq *q, uint64_t first, uint64_t la
 
 void zr_copyq_lose(struct zr_copyq *q, const char *cause)
 {
-    struct zr_slot *oldest = q->flying.head, *slot;
-    uint64_t        first  = atomic_load(&q->done) + 1, newest = zr_copyq_newest_flying(q);
+    struct zr_slot *oldest = q->flying.head != NULL ? q->flying.head : q->backlog.head, *slot;
+    uint64_t        first = atomic_load(&q->done) + 1;
+    uint64_t        newest = ZR_MAX(zr_slot_newest(&q->flying), zr_slot_newest(&q->backlog));
     char            text[sizeof(q->lost->text)];
     bool            idle;
 
@@ -113,6 +115,10 @@ void zr_copyq_lose(struct zr_copyq *q, const char *cause)
     }
     /* The kernel ends what is left of a lost context; until then engines may read batches. */
     idle = zr_ctx_wait(q->ctx, ZR_LOST_DRAIN_NS) != ZE_RESULT_NOT_READY;
+    q->in_ring[0] = q->in_ring[1] = 0;
+    while ((slot = zr_slot_pop(&q->backlog)) != NULL) {
+        zr_slot_recycle(q, slot);
+    }
     while ((slot = zr_slot_pop(&q->flying)) != NULL) {
         if (idle) {
             zr_slot_recycle(q, slot);
@@ -134,7 +140,7 @@ void zr_copyq_fail(struct zr_copyq *q, const char *cause)
 {
     pthread_mutex_lock(&q->lock);
     zr_copyq_reap(q);
-    if (q->flying.head != NULL) {
+    if (q->flying.head != NULL || q->backlog.head != NULL) {
         zr_copyq_lose(q, cause);
     }
     pthread_mutex_unlock(&q->lock);
@@ -209,12 +215,15 @@ static bool zr_copyq_is_over(struct zr_copyq *q, uint64_t number)
     return number <= atomic_load_explicit(&q->done, memory_order_acquire);
 }
 
-/* With the lock held. */
-static void zr_copyq_look(struct zr_copyq *q, uint64_t number)
+void zr_copyq_look(struct zr_copyq *q, uint64_t number)
 {
     uint64_t now;
 
     zr_copyq_reap(q);
+    if (q->backlog.head != NULL) {
+        zr_copyq_pump(q);
+        zr_copyq_reap(q);
+    }
     if (zr_copyq_is_over(q, number) || q->flying.head == NULL) {
         return;
     }

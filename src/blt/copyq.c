@@ -48,6 +48,7 @@ ze_result_t zr_copyq_create(struct zr_i915 *dev, unsigned max_width, struct zr_c
     q->dev  = dev;
     q->caps = zr_blt_caps(info->gen, info->lmem_size > 0);
     pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->pump_wake, NULL);
     if (!zr_copyq_reserve_lost(q)) {
         result = zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "copy queue: out of memory");
         goto err_free;
@@ -76,6 +77,7 @@ err_page:
 err_ctx:
     zr_ctx_destroy(q->ctx);
 err_free:
+    pthread_cond_destroy(&q->pump_wake);
     pthread_mutex_destroy(&q->lock);
     free(q->lost);
     free(q);
@@ -88,14 +90,17 @@ void zr_copyq_destroy(struct zr_copyq *q)
         zr_warn("copy queue: submission %llu is not complete after 10 s, it is cancelled",
                 (unsigned long long)atomic_load(&q->last));
     }
+    zr_copyq_stop_pump(q);
     /* Ends with the context whatever runs still: after that nothing reads a batch. */
     zr_ctx_destroy(q->ctx);
     zr_slot_free_list(&q->flying);
+    zr_slot_free_list(&q->backlog);
     zr_slot_free_list(&q->building);
     zr_slot_free_list(&q->abandoned);
     zr_slot_free_list(&q->free);
     zr_bo_unmap(q->page, q->lines, q->page->size);
     zr_bo_unref(q->page);
+    pthread_cond_destroy(&q->pump_wake);
     pthread_mutex_destroy(&q->lock);
     free(q->lost);
     free(q->stamps);
@@ -402,7 +407,7 @@ void zr_copyq_abort(struct zr_copyq *q)
 
 /* One execbuf2. It waits in the kernel for the slot before it unless that is complete or both
  * run on the one engine, which is in order by itself. */
-static ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
+ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
 {
     unsigned      rows = slot->wide ? q->width : 1, i;
     struct zr_bo *batches[ZR_MAX_ENGINES];
@@ -452,6 +457,17 @@ static void zr_copyq_refused(struct zr_copyq *q, ze_result_t result, uint64_t by
     }
 }
 
+/* In order, and only where it does not block. */
+static bool zr_copyq_may_launch(struct zr_copyq *q, bool wide)
+{
+    if (q->backlog.head == NULL && zr_copyq_has_room(q, wide)) {
+        return true;
+    }
+    zr_copyq_reap(q);
+    zr_copyq_pump(q);
+    return q->backlog.head == NULL && zr_copyq_has_room(q, wide);
+}
+
 ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
 {
     ze_result_t     result = ZE_RESULT_SUCCESS;
@@ -466,11 +482,14 @@ ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
         bytes += slot->bytes;
     }
     while (result == ZE_RESULT_SUCCESS && (slot = q->building.head) != NULL) {
+        if (!zr_copyq_may_launch(q, slot->wide) && zr_copyq_defer(q, number)) {
+            break;
+        }
         result = zr_copyq_exec(q, slot);
         if (result == ZE_RESULT_SUCCESS) {
             zr_slot_pop(&q->building);
             slot->number = q->building.head == NULL ? number : 0;
-            zr_slot_push(&q->flying, slot);
+            zr_copyq_launched(q, slot);
         }
     }
     if (result == ZE_RESULT_SUCCESS) {

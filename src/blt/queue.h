@@ -67,6 +67,11 @@ struct zr_copyq {
 
     pthread_mutex_t     lock; /* guards what follows; lock-order.md level 2 */
     struct zr_slot_list free, flying, building;
+    struct zr_slot_list backlog;    /* submitted, and not given to the kernel yet */
+    unsigned            in_ring[2]; /* flying on the slot of one engine, and of all */
+    pthread_t           pump;       /* gives the backlog to the kernel when nobody else does */
+    pthread_cond_t      pump_wake;
+    bool                has_pump, stop_pump;
     struct zr_slot_list abandoned; /* lost, and the engines may still read their batches */
     unsigned            num_slots;
     uint64_t            sequence, serial;
@@ -94,10 +99,27 @@ ze_result_t zr_slot_add_object(struct zr_copyq *q, struct zr_slot *slot, struct 
 void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot);
 void zr_slot_free_list(struct zr_slot_list *list);
 
+/* ---- copyq.c, flow.c; with the queue's lock held but for the last ---- */
+
+/** One execbuf2. @return as zr_ctx_exec */
+ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot);
+/* Is there room in the kernel's ring for one more? */
+bool zr_copyq_has_room(const struct zr_copyq *q, bool wide);
+/* Took place: the slot flies. */
+void zr_copyq_launched(struct zr_copyq *q, struct zr_slot *slot);
+/* Give the kernel of the backlog what there is room for; a failure loses all that was submitted. */
+void zr_copyq_pump(struct zr_copyq *q);
+/** What is built goes to the backlog under @a number. @return false: no thread could be made */
+bool zr_copyq_defer(struct zr_copyq *q, uint64_t number);
+/* Takes the lock; nothing is in the backlog. */
+void zr_copyq_stop_pump(struct zr_copyq *q);
+
 /* ---- complete.c; with the queue's lock held ---- */
 
 /* Recycle what is complete. */
 void zr_copyq_reap(struct zr_copyq *q);
+/* Reap and pump; ask the kernel when nothing gets on and @a number is not over. */
+void zr_copyq_look(struct zr_copyq *q, uint64_t number);
 /** Ask the kernel about work that makes no progress. @return SUCCESS while it lives */
 ze_result_t zr_copyq_look_for_loss(struct zr_copyq *q);
 /* Everything in flight is lost: its numbers report that from now on, the context is replaced. */

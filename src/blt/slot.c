@@ -91,6 +91,7 @@ static ze_result_t zr_slot_take(struct zr_copyq *q, struct zr_slot **slot_p)
         }
         result = zr_ctx_wait(q->ctx, UINT64_C(1000000));
         zr_copyq_reap(q);
+        zr_copyq_pump(q);
         if (q->free.head == NULL && result != ZE_RESULT_NOT_READY) {
             result = zr_copyq_look_for_loss(q);
             if (result != ZE_RESULT_SUCCESS) {

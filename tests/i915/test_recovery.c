@@ -10,6 +10,7 @@ static struct {
     int      drop;        /* the next batches end without running */
     unsigned innocent;    /* of the context, as RESET_STATS tells */
     unsigned execs, stats, contexts;
+    unsigned most;        /* submissions that the ring has room for while the gate is closed */
     volatile uint32_t *gate;
 } kernel;
 
@@ -43,6 +44,10 @@ static int before(struct zr_kfile *file, unsigned long request, void *arg)
             kernel.refuse = 0;
             *kernel.gate  = 1; /* what flies can end now */
             return error;
+        }
+        if (kernel.most != 0 && *kernel.gate == 0 && kernel.most-- == 1) {
+            CHECK(false, "a submission blocks in a full ring");
+            *kernel.gate = 1;
         }
         if (kernel.drop > 0) {
             kernel.drop--;
@@ -134,6 +139,44 @@ static void test_losses(struct zr_copyq *q, struct host_bo *src, struct host_bo 
     }
 }
 
+/* Many more submissions than a ring has room for, all behind a gate that opens only afterwards: no
+ * call blocks, they run in order, and without anybody asking. */
+static void test_ring(struct zr_copyq *q, struct host_bo *src, struct host_bo *dst,
+                      struct host_bo *page)
+{
+    static const struct {
+        uint64_t length;
+        unsigned count, most; /* of 300 bytes each and 80 more per engine, in 12 KiB */
+    } cases[] = {{64, 1000, 40}, {64 << 10, 200, 22}};
+    volatile uint64_t *word = (volatile uint64_t *)(page->map + 64);
+    uint64_t           first, seqno = 0, i;
+    unsigned           c;
+
+    for (c = 0; c < ZR_ARRAY_SIZE(cases); c++) {
+        memset(dst->map, 0, SIZE);
+        first       = closed(q, page);
+        kernel.most = cases[c].most;
+        *word       = 0;
+        memset(src->map, 0x11, cases[c].length);
+        for (i = 0; i < cases[c].count; i++) { /* each copies on what the one before it copied */
+            seqno = host_copy(q, i & 1 ? src : dst, 0, i & 1 ? dst : src, 0, cases[c].length);
+            CHECK(seqno == first + 1 + i, "number %llu", (unsigned long long)seqno);
+        }
+        zr_copyq_begin(q);
+        OK(zr_copyq_write_qword(q, page->bo, 64, 77));
+        OK(zr_copyq_submit(q, &seqno));
+        CHECK(zr_copyq_query(q, first + 1) == ZE_RESULT_NOT_READY && *word == 0, "ran early");
+        memset(src->map, 0x77, cases[c].length);
+        kernel.most  = 0;
+        *kernel.gate = 1;
+        while (*word != 77) { /* nobody asks the queue */
+        }
+        CHECK(memcmp(dst->map, src->map, cases[c].length) == 0 && dst->map[0] == 0x77,
+              "%llu bytes differ", (unsigned long long)cases[c].length);
+        OK(zr_copyq_wait(q, seqno, FOREVER));
+    }
+}
+
 /* A context beside which another hung is asked again and again: its work is not lost by that. */
 static void test_innocent(struct zr_copyq *q, struct host_bo *page)
 {
@@ -151,12 +194,30 @@ static void test_innocent(struct zr_copyq *q, struct host_bo *page)
     kernel.innocent = 0;
 }
 
+/* What was kept is lost with what is in the ring. */
+static void test_ring_lost(struct zr_copyq *q, struct host_bo *src, struct host_bo *dst,
+                           struct host_bo *page)
+{
+    uint64_t first = closed(q, page), seqno = 0;
+    unsigned i;
+
+    for (i = 0; i < 100; i++) {
+        seqno = host_copy(q, dst, 0, src, 0, 64);
+    }
+    zr_copyq_fail(q, "it was told so");
+    CHECK(zr_copyq_query(q, first) == ZE_RESULT_ERROR_DEVICE_LOST, "first");
+    CHECK(zr_copyq_query(q, seqno) == ZE_RESULT_ERROR_DEVICE_LOST, "last");
+    *kernel.gate = 1;
+    OK(zr_copyq_wait(q, host_copy(q, dst, 0, src, 0, 64), FOREVER));
+}
+
 int main(void)
 {
     struct host_bo   src, dst, page;
     struct zr_copyq *q = NULL;
 
     setenv("ZERANGE_LOG", "error", 1);
+    setenv("ZERANGE_SPLIT_THRESHOLD", "32K", 1);
     host.before = before;
     host.after  = after;
     dev         = host_start(HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 3\n", 0);
@@ -167,6 +228,11 @@ int main(void)
     test_room(q, &src, &dst, &page);
     test_losses(q, &src, &dst);
     test_innocent(q, &page);
+    test_ring(q, &src, &dst, &page);
+    zr_log_threshold = ZR_LOG_ERROR - 1;
+    test_ring_lost(q, &src, &dst, &page);
+    zr_log_threshold = ZR_LOG_ERROR;
+    test_ring(q, &src, &dst, &page);
     zr_copyq_destroy(q);
     CHECK(atomic_load(&src.bo->refs) == 1 && atomic_load(&dst.bo->refs) == 1, "references left");
     host_bo_free(&src);
