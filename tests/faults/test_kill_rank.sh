@@ -37,6 +37,17 @@ things() {
     ps -eo comm= | grep -e '^zr_' -e '^prte' -e '^mpirun'
 }
 
+# case_line NAME OUTCOME: passed if nothing failed since the last one.
+failures_told=0
+case_line() {
+    if [ "$failures" -eq "$failures_told" ]; then
+        echo "case: $1: passed: $2"
+    else
+        echo "case: $1: FAILED"
+    fi
+    failures_told=$failures
+}
+
 # kill_rank NUMBER: end that rank when the table shows that the 1 MiB messages are through.
 kill_rank() {
     local victim=$1 job status=0 line pid killed=
@@ -64,11 +75,11 @@ kill_rank() {
     if ! diff "$work/before" "$work/after" >"$work/diff"; then
         bad "rank $victim killed: left behind or gone:"
         cat "$work/diff" "$work/err"
-    else
-        echo "ok: rank $victim killed, nothing left behind"
     fi
+    case_line "MPI rank $victim killed in mid-transfer" "nothing left behind"
     passes "the run after rank $victim was killed" 1 zr_bw D D --objects 8 -m 1048576:1048576 -c \
         -i 2 -x 0 -u 0
+    case_line "MPI run after rank $victim was killed" "every byte right"
 }
 
 kill_rank 0
