@@ -24,6 +24,8 @@
 #define ASK_TIMEOUT_S   5
 #define HEADER          offsetof(struct zr_link_message, u)
 #define BACKLOG         128
+#define ASKERS_MAX      64  /* who asks and does not watch; one more, and the oldest goes */
+#define REST_MS         100 /* no accept for so long where no fd is free */
 
 /* A connection: somebody who asks or watches us, or an exporter that we watch. */
 struct connection {
@@ -299,7 +301,10 @@ static bool serve(struct connection *connection)
         return false;
     }
     close_all(fds, count);
+    /* Nothing of an answer to somebody else. */
+    memset(&answer, 0, sizeof(answer));
     memcpy(&answer, &request, HEADER);
+    memset(answer.secret, 0, sizeof(answer.secret));
     answer.status = 0;
     answer.count  = 0;
     if (request.what == ZR_LINK_WATCH) {
@@ -309,11 +314,12 @@ static bool serve(struct connection *connection)
     } else {
         zr_link.ops->answer(&request, &answer, fds);
     }
-    size = answer.what == ZR_LINK_PIECES ? answer.count * sizeof(struct zr_piece)
+    size = answer.status != 0               ? 0
+           : answer.what == ZR_LINK_PIECES ? answer.count * sizeof(struct zr_piece)
            : answer.what == ZR_LINK_RENEW ? sizeof(answer.u.key)
            : answer.what == ZR_LINK_STATS ? sizeof(answer.u.stats)
                                           : 0;
-    for (k = 0; answer.what == ZR_LINK_PIECES && k < answer.count; k++) {
+    for (k = 0; size > 0 && answer.what == ZR_LINK_PIECES && k < answer.count; k++) {
         answer.u.pieces[k].has_fd = fds[k] >= 0;
         if (fds[k] >= 0) {
             sent[n_sent++] = fds[k];
@@ -322,18 +328,43 @@ static bool serve(struct connection *connection)
     return send_message(connection->fd, &answer, HEADER + size, sent, n_sent, MSG_DONTWAIT) == 0;
 }
 
-static void accept_one(void)
+/* Lock held. Connections that only ask are short; the oldest of too many is nobody's loss. New ones
+ * are in front. */
+static struct connection *one_too_many(void)
 {
-    int fd = accept4(zr_link.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct connection *connection, *oldest = NULL;
+    unsigned           askers = 0;
+
+    for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
+        if (connection->number == 0 && !connection->watches) {
+            oldest = connection;
+            askers++;
+        }
+    }
+    return askers > ASKERS_MAX ? oldest : NULL;
+}
+
+/* @return false: no fd is free, the next try is for later. */
+static bool accept_one(void)
+{
+    int fd = accept4(zr_link.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), error = errno;
+    struct connection *old;
 
     if (fd < 0) {
-        return;
+        return error == EAGAIN || error == EINTR || error == ECONNABORTED;
     }
     pthread_mutex_lock(&zr_link.lock);
     if (!same_user(fd) || !add_connection(fd, 0, 0)) {
         close(fd);
     }
+    old = one_too_many();
+    if (old != NULL) {
+        unlink_connection(old);
+        close(old->fd);
+        free(old);
+    }
     pthread_mutex_unlock(&zr_link.lock);
+    return true;
 }
 
 /* An exporter that cannot tell us any more may free at any time: nothing of it is kept. */
@@ -385,11 +416,19 @@ static void *link_main(void *arg)
     struct connection **who   = NULL;
     unsigned            room = 0, n, k;
     uint64_t            ignored;
+    bool                rest = false;
 
     while ((n = prepare(&polls, &who, &room)) > 0) {
-        if (poll(polls, n, -1) < 0) {
+        if (rest) {
+            polls[1].fd = -1;
+        }
+        if (poll(polls, n, rest ? REST_MS : -1) < 0) {
+            if (errno != EINTR) {
+                (void)poll(NULL, 0, REST_MS); /* no memory, or more sockets than the fd limit */
+            }
             continue;
         }
+        rest = false;
         if (polls[0].revents != 0 && read(zr_link.wake, &ignored, sizeof(ignored)) < 0) {
             continue;
         }
@@ -400,7 +439,7 @@ static void *link_main(void *arg)
             }
         }
         if (polls[1].revents != 0) {
-            accept_one();
+            rest = !accept_one();
         }
     }
     free(polls);

@@ -373,9 +373,9 @@ static void *zr_broker_main(void *arg)
         now   = zr_time_ns();
         count = zr_broker_prepare(polls, now);
         if (poll(polls, 2 + count, zr_broker_timeout(now)) < 0) {
-            if (errno != EINTR && errno != ENOMEM) {
-                zr_error("broker: poll: %s; peers are not served any more", strerror(errno));
-                return NULL;
+            if (errno != EINTR) {
+                zr_log_once(ZR_LOG_WARN, "broker: poll: %s; peers wait", strerror(errno));
+                (void)poll(NULL, 0, (int)(ZR_BROKER_REST_NS / 1000000));
             }
             continue;
         }
