@@ -1,6 +1,7 @@
 /* Contexts: creation and parameters, before first use (a proto-context) and after; bans. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "uapi.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static int zr_soft_ctx_set_priority(struct zr_soft_file *file, struct zr_soft_ct
         priority < I915_CONTEXT_MIN_USER_PRIORITY) {
         return -EINVAL;
     }
-    if (priority > I915_CONTEXT_DEFAULT_PRIORITY && !file->nice && !file->admin) {
+    if (priority > I915_CONTEXT_DEFAULT_PRIORITY && !file->nice) {
         return -EPERM;
     }
     ctx->priority = priority;
@@ -163,6 +164,14 @@ static int zr_soft_ctx_set(struct zr_soft_file *file, struct zr_soft_ctx *ctx,
             return -EPERM;
         }
         return zr_soft_ctx_set_flag(param, &ctx->bannable);
+    case ZR_CONTEXT_PARAM_LOW_LATENCY:
+        /* A hint, before first use, of a firmware that takes it. */
+        return ctx->finalized || !file->dev->profile.guc || file->dev->profile.backports ? -EINVAL
+                                                                                         : 0;
+    case I915_CONTEXT_PARAM_SSEU:
+        return param->size < sizeof(struct drm_i915_gem_context_param_sseu) ? -EINVAL : -ENODEV;
+    case I915_CONTEXT_PARAM_PROTECTED_CONTENT:
+        return ctx->finalized ? -EINVAL : param->value != 0 ? -ENODEV : 0;
     case I915_CONTEXT_PARAM_RECOVERABLE:
         return zr_soft_ctx_set_flag(param, &ctx->recoverable);
     case I915_CONTEXT_PARAM_PERSISTENCE:
@@ -245,6 +254,46 @@ int zr_soft_context_destroy(struct zr_soft_file *file, void *data)
     return 0;
 }
 
+/* All slices, subslices and execution units, always: only generation 11 lets one choose. */
+static int zr_soft_ctx_get_sseu(struct zr_soft_file *file, const struct zr_soft_ctx *ctx,
+                                struct drm_i915_gem_context_param *args)
+{
+    const struct zr_soft_profile          *profile = &file->dev->profile;
+    struct drm_i915_gem_context_param_sseu sseu;
+    uint32_t                               size = args->size;
+    unsigned                               index;
+    int                                    ret;
+
+    args->size = sizeof(sseu);
+    if (size == 0) {
+        return 0;
+    }
+    if (size < sizeof(sseu)) {
+        args->size = size;
+        return -EINVAL;
+    }
+    ret = zr_soft_copy_in(&sseu, args->value, sizeof(sseu));
+    if (ret != 0) {
+        return ret;
+    }
+    if (sseu.rsvd != 0 || (sseu.flags & ~I915_CONTEXT_SSEU_FLAG_ENGINE_INDEX) ||
+        ctx->user_engines != ((sseu.flags & I915_CONTEXT_SSEU_FLAG_ENGINE_INDEX) != 0)) {
+        return -EINVAL;
+    }
+    index = sseu.engine.engine_instance;
+    if (ctx->user_engines && (index >= ctx->num_slots || !ctx->slot[index].valid)) {
+        return -EINVAL;
+    }
+    if (!ctx->user_engines &&
+        zr_soft_engine_find(file->dev, sseu.engine.engine_class, index) == NULL) {
+        return -EINVAL;
+    }
+    sseu.slice_mask           = (UINT64_C(1) << profile->slices) - 1;
+    sseu.subslice_mask        = ~UINT64_C(0) >> (64 - profile->subslices_on);
+    sseu.min_eus_per_subslice = sseu.max_eus_per_subslice = profile->eus;
+    return zr_soft_copy_out(args->value, &sseu, sizeof(sseu));
+}
+
 int zr_soft_context_getparam(struct zr_soft_file *file, void *data)
 {
     struct drm_i915_gem_context_param *args = data;
@@ -281,6 +330,11 @@ int zr_soft_context_getparam(struct zr_soft_file *file, void *data)
         }
         zr_soft_vm_get(ctx->vm);
         args->value = id;
+        break;
+    case I915_CONTEXT_PARAM_SSEU:
+        return zr_soft_ctx_get_sseu(file, ctx, args);
+    case I915_CONTEXT_PARAM_PROTECTED_CONTENT:
+        args->value = 0;
         break;
     default:
         return -EINVAL;

@@ -119,6 +119,7 @@ void zr_soft_dev_destroy(struct zr_soft_dev *dev)
 {
     zr_soft_threads_stop(dev);
     zr_soft_tokens_free(dev);
+    zr_soft_arenas_free(dev);
     pthread_cond_destroy(&dev->signal);
     pthread_cond_destroy(&dev->work);
     pthread_mutex_destroy(&dev->lock);

@@ -146,7 +146,7 @@ static bool zr_soft_shadowed(const struct zr_soft_bo *bo)
     const struct zr_soft_profile *profile = &bo->dev->profile;
 
     return (bo->dev->dirty & ZR_SOFT_DIRTY_SHADOW) && profile->lmem == 0 &&
-           (!profile->llc || bo->uncached) && !bo->coherent && bo->fd >= 0;
+           (!profile->llc || bo->uncached) && !bo->coherent && bo->user == NULL;
 }
 
 static void *zr_soft_shadow_cpu(const struct zr_soft_bo *bo)

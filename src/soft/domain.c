@@ -44,7 +44,7 @@ static int zr_soft_access(struct zr_soft_file *file, const struct drm_i915_gem_p
     if (args->offset > bo->size || args->size > bo->size - args->offset) {
         return -EINVAL;
     }
-    if (bo->fd < 0) {
+    if (bo->user != NULL) {
         return -EINVAL; /* userptr: its owner has the pages */
     }
     zr_soft_bo_get(bo);
@@ -114,7 +114,7 @@ int zr_soft_set_domain(struct zr_soft_file *file, void *data)
     }
     zr_soft_bo_get(bo);
     ret = zr_soft_bo_wait(bo, write != 0, INT64_MAX);
-    if (ret == 0 && bo->fd < 0) {
+    if (ret == 0 && bo->user != NULL) {
         ret = zr_soft_bo_check_user(bo);
     } else if (ret == 0) {
         zr_soft_shadow_domain(bo, read, write);
@@ -148,7 +148,7 @@ int zr_soft_set_caching(struct zr_soft_file *file, void *data)
     if (bo->pat_set) {
         return -EOPNOTSUPP;
     }
-    if (bo->fd < 0) {
+    if (bo->user != NULL) {
         return args->caching == I915_CACHING_CACHED ? 0 : -ENXIO;
     }
     zr_soft_bo_get(bo);
@@ -201,7 +201,7 @@ int zr_soft_gem_mmap(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
-    if (bo->fd < 0 || bo->imported) {
+    if (bo->user != NULL || bo->imported) {
         return -ENXIO;
     }
     if (args->offset > bo->size || args->size > bo->size - args->offset || args->size == 0 ||
@@ -215,11 +215,16 @@ int zr_soft_gem_mmap(struct zr_soft_file *file, void *data)
         args->addr_ptr = offset.offset + args->offset;
         return ret;
     }
-    cpu = mmap(NULL, args->size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd,
-               (off_t)args->offset);
-    if (cpu == MAP_FAILED) {
-        return -errno;
+    zr_soft_bo_get(bo);
+    ret = zr_soft_bo_own(bo);
+    if (ret == 0) {
+        cpu = mmap(NULL, args->size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd,
+                   (off_t)args->offset);
+        ret = cpu == MAP_FAILED ? -errno : 0;
+        if (ret == 0) {
+            args->addr_ptr = (uintptr_t)cpu;
+        }
     }
-    args->addr_ptr = (uintptr_t)cpu;
-    return 0;
+    zr_soft_bo_put(bo);
+    return ret;
 }

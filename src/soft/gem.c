@@ -50,7 +50,10 @@ static void zr_soft_bo_destroy(struct zr_soft_bo *bo)
     void               *cpu = atomic_load(&bo->cpu);
     unsigned            i;
 
-    if (bo->fd >= 0) {
+    if (bo->arena != NULL) {
+        zr_soft_arena_free(bo);
+        *zr_soft_bo_account(bo) -= bo->size;
+    } else if (bo->fd >= 0) {
         for (link = zr_soft_bucket(bo->dev, bo->st_ino); *link != bo; link = &(*link)->next_inode) {
         }
         *link = bo->next_inode;
@@ -99,34 +102,73 @@ int zr_soft_fd_move_up(int fd)
     return high;
 }
 
-int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p)
+int zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd)
 {
-    struct zr_soft_bo *bo;
-    struct stat        st;
+    struct stat st;
 
     if (fstat(fd, &st) != 0) {
         return -errno;
     }
-    bo = calloc(1, sizeof(*bo));
-    if (bo == NULL) {
-        return -ENOMEM;
-    }
-    bo->dev        = dev;
-    bo->refs       = 1;
-    dev->objects++;
-    bo->size       = size;
     bo->fd         = fd;
     bo->st_dev     = st.st_dev;
     bo->st_ino     = st.st_ino;
-    bo->next_inode = *zr_soft_bucket(dev, bo->st_ino);
-    *zr_soft_bucket(dev, bo->st_ino) = bo;
-    *bo_p                            = bo;
+    bo->next_inode = *zr_soft_bucket(bo->dev, bo->st_ino);
+    *zr_soft_bucket(bo->dev, bo->st_ino) = bo;
+    return 0;
+}
+
+static struct zr_soft_bo *zr_soft_bo_new(struct zr_soft_dev *dev, uint64_t size)
+{
+    struct zr_soft_bo *bo = calloc(1, sizeof(*bo));
+
+    if (bo != NULL) {
+        bo->dev  = dev;
+        bo->refs = 1;
+        bo->size = size;
+        bo->fd   = -1;
+    }
+    return bo;
+}
+
+int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p)
+{
+    struct zr_soft_bo *bo = zr_soft_bo_new(dev, size);
+    int                ret;
+
+    if (bo == NULL) {
+        return -ENOMEM;
+    }
+    ret = zr_soft_bo_adopt(bo, fd);
+    if (ret != 0) {
+        free(bo);
+        return ret;
+    }
+    dev->objects++;
+    *bo_p = bo;
+    return 0;
+}
+
+static int zr_soft_bo_from_arena(struct zr_soft_dev *dev, uint64_t size, struct zr_soft_bo **bo_p)
+{
+    struct zr_soft_bo *bo = zr_soft_bo_new(dev, size);
+    int                ret;
+
+    if (bo == NULL) {
+        return -ENOMEM;
+    }
+    ret = zr_soft_arena_alloc(dev, bo);
+    if (ret != 0) {
+        free(bo);
+        return ret;
+    }
+    dev->objects++;
+    *bo_p = bo;
     return 0;
 }
 
 /* A memfd that no holder of it can cut, grow or seal further: an object keeps its size. Its name
  * says what PRIME must know in another process: whose it is and where it may be placed. */
-static int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem)
+int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem)
 {
     char name[32];
     int  fd, ret;
@@ -165,13 +207,19 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
     if (size > total - ZR_MIN(used, total)) {
         return -ENOMEM;
     }
-    fd = zr_soft_memory(dev, size, lmem, smem);
-    if (fd < 0) {
-        return fd;
+    if (wanted < ZR_SOFT_OWN_BYTES) {
+        ret = zr_soft_bo_from_arena(dev, size, bo_p);
+    } else {
+        fd = zr_soft_memory(dev, size, lmem, smem);
+        if (fd < 0) {
+            return fd;
+        }
+        ret = zr_soft_bo_from_fd(dev, fd, size, bo_p);
+        if (ret != 0) {
+            close(fd);
+        }
     }
-    ret = zr_soft_bo_from_fd(dev, fd, size, bo_p);
     if (ret != 0) {
-        close(fd);
         return ret;
     }
     (*bo_p)->lmem = lmem;
@@ -546,7 +594,7 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
-    if (bo->fd < 0 || (!profile->backports &&
+    if (bo->user != NULL || (!profile->backports &&
                        (profile->lmem != 0) != (args->flags == I915_MMAP_OFFSET_FIXED))) {
         return -ENODEV;
     }
@@ -566,12 +614,17 @@ int zr_soft_gem_mmap_offset(struct zr_soft_file *file, void *data)
 static int zr_soft_mmap_memory(struct zr_soft_bo *bo, uint64_t offset)
 {
     struct zr_soft_dev *dev = bo->dev;
+    int                 ret;
 
     if (bo->invisible) {
         if (dev->hole == 0) {
             dev->hole = memfd_create("i915-hole", MFD_CLOEXEC) + 1;
         }
         return dev->hole > 0 ? dev->hole - 1 : -ENOMEM;
+    }
+    ret = zr_soft_bo_own(bo);
+    if (ret != 0) {
+        return ret;
     }
     return offset >> ZR_SOFT_COOKIE_SHIFT == bo->cookie_cached ? zr_soft_shadow_fd(bo) : bo->fd;
 }
@@ -614,11 +667,14 @@ void *zr_soft_file_mmap(struct zr_soft_file *file, void *addr, size_t length, in
     pthread_mutex_lock(&dev->lock);
     ret = zr_soft_mmap_find(file, length, flags, offset, &bo, &inside);
     if (ret == 0) {
+        zr_soft_bo_get(bo);
         ret = zr_soft_mmap_memory(bo, offset);
+        if (ret >= 0) {
+            result = mmap(addr, length, prot, flags, ret, (off_t)inside);
+        }
+        zr_soft_bo_put(bo);
     }
-    if (ret >= 0) {
-        result = mmap(addr, length, prot, flags, ret, (off_t)inside);
-    } else {
+    if (ret < 0) {
         errno = -ret;
     }
     pthread_mutex_unlock(&dev->lock);
@@ -634,11 +690,13 @@ int zr_soft_file_mmap_fd(struct zr_soft_file *file, uint64_t length, int flags, 
     pthread_mutex_lock(&file->dev->lock);
     ret = zr_soft_mmap_find(file, length, flags, offset, &bo, inside_p);
     if (ret == 0) {
+        zr_soft_bo_get(bo);
         ret = zr_soft_mmap_memory(bo, offset);
-    }
-    if (ret >= 0) {
-        *fd_p = fcntl(ret, F_DUPFD_CLOEXEC, 0);
-        ret   = *fd_p < 0 ? -errno : 0;
+        if (ret >= 0) {
+            *fd_p = fcntl(ret, F_DUPFD_CLOEXEC, 0);
+            ret   = *fd_p < 0 ? -errno : 0;
+        }
+        zr_soft_bo_put(bo);
     }
     pthread_mutex_unlock(&file->dev->lock);
     return ret;

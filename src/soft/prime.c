@@ -15,7 +15,7 @@ int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data)
 {
     struct drm_prime_handle *args = data;
     struct zr_soft_bo       *bo;
-    int                      fd;
+    int                      fd, ret;
 
     if (args->flags & ~(DRM_CLOEXEC | DRM_RDWR)) {
         return -EINVAL;
@@ -24,15 +24,21 @@ int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
-    if (bo->fd < 0) {
+    if (bo->user != NULL) {
         return -EINVAL; /* userptr objects cannot be exported */
     }
-    fd = fcntl(bo->fd, args->flags & DRM_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
-    if (fd < 0) {
-        return -errno;
+    zr_soft_bo_get(bo);
+    ret = zr_soft_bo_own(bo);
+    if (ret == 0) {
+        fd = fcntl(bo->fd, args->flags & DRM_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+        if (fd < 0) {
+            ret = -errno;
+        } else {
+            args->fd = fd;
+        }
     }
-    args->fd = fd;
-    return 0;
+    zr_soft_bo_put(bo);
+    return ret;
 }
 
 /* Only an object's own memory can be taken in: anything else is not a dma-buf. */

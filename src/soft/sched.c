@@ -684,6 +684,9 @@ static struct zr_soft_batch *zr_soft_take(struct zr_soft_dev *dev, uint64_t *due
     uint64_t              now = TAILQ_EMPTY(&dev->waiting) ? 0 : zr_time_ns();
 
     *due_p = UINT64_MAX;
+    if (dev->paused != 0) {
+        return NULL;
+    }
     TAILQ_FOREACH (batch, &dev->waiting, link) {
         if (batch->wake_ns <= now) {
             TAILQ_REMOVE(&dev->waiting, batch, link);
@@ -698,6 +701,28 @@ static struct zr_soft_batch *zr_soft_take(struct zr_soft_dev *dev, uint64_t *due
         dev->queued--;
     }
     return batch;
+}
+
+static void zr_soft_slice_over(struct zr_soft_dev *dev)
+{
+    if (--dev->slices == 0 && dev->paused != 0) {
+        pthread_cond_broadcast(&dev->signal);
+    }
+}
+
+void zr_soft_engines_pause(struct zr_soft_dev *dev)
+{
+    dev->paused++;
+    while (dev->slices != 0) {
+        pthread_cond_wait(&dev->signal, &dev->lock);
+    }
+}
+
+void zr_soft_engines_resume(struct zr_soft_dev *dev)
+{
+    if (--dev->paused == 0) {
+        pthread_cond_broadcast(&dev->work);
+    }
 }
 
 static void zr_soft_thread_sleep(struct zr_soft_dev *dev, uint64_t due)
@@ -729,7 +754,7 @@ static void *zr_soft_thread(void *arg)
     prctl(PR_SET_TIMERSLACK, 1000ul); /* else each look at a semaphore is 50 us late */
     pthread_mutex_lock(&dev->lock);
     while (!dev->stop) {
-        batch = zr_soft_take(dev, &due);
+        batch = zr_soft_take(dev, &due); /* none while engines are paused */
         if (batch == NULL) {
             zr_soft_thread_sleep(dev, due);
             continue;
@@ -738,10 +763,12 @@ static void *zr_soft_thread(void *arg)
             pthread_cond_signal(&dev->work); /* another takes over the watch */
         }
         stores = atomic_load(&dev->stores);
+        dev->slices++;
         pthread_mutex_unlock(&dev->lock);
         budget = dev->dirty & ZR_SOFT_DIRTY_DELAY ? ZR_SOFT_SLICE_DIRTY : ZR_SOFT_SLICE_BUDGET;
         step   = zr_soft_batch_run(batch, &budget);
         pthread_mutex_lock(&dev->lock);
+        zr_soft_slice_over(dev);
         zr_soft_settle(dev, batch, step);
         if (atomic_load(&dev->stores) != stores) {
             zr_soft_wake_pollers(dev);
@@ -763,6 +790,7 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
     unsigned long         stores = atomic_load(&dev->stores), before;
     bool                  progress;
 
+    dev->slices++;
     pthread_mutex_unlock(&dev->lock);
     for (row = 0; row < width; row++) {
         step[row] = ZR_SOFT_MORE;
@@ -780,6 +808,7 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
         }
     } while (progress && budget > 0);
     pthread_mutex_lock(&dev->lock);
+    zr_soft_slice_over(dev);
     req->run_inline = false;
     for (row = 0; row < width; row++) {
         zr_soft_settle(dev, &batch[row], step[row]); /* the last one may free the request */
@@ -822,7 +851,7 @@ void zr_soft_req_submit(struct zr_soft_req *req)
     if (dev->num_faults != 0) {
         what = zr_soft_submit_fault(dev, req);
     }
-    req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE &&
+    req->run_inline = dev->options.mbps == 0 && what == ZR_SOFT_FAULT_NONE && dev->paused == 0 &&
                       !(dev->dirty & ZR_SOFT_DIRTY_DELAY);
     TAILQ_INSERT_TAIL(&req->slot->reqs, req, slot_link);
     req->slot->num_reqs++;

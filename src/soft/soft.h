@@ -192,6 +192,8 @@ struct zr_soft_dev {
     struct zr_soft_req_list   pending; /* submitted, not (wholly) on engines, oldest first */
     struct zr_soft_batch_list runnable;
     struct zr_soft_batch_list waiting; /* on an engine, to be looked at again at wake_ns */
+    unsigned                  slices, paused; /* batches being run; who wants none to be */
+    struct zr_soft_arena     *arenas;
     atomic_ulong              stores;  /* memory writes that a waiting batch may wait for */
     unsigned                  threads, idle, queued; /* queued: batches in runnable */
     uint64_t                  timer_ns; /* when has_timer's thread wakes up */
@@ -429,7 +431,8 @@ struct zr_soft_bo {
     unsigned               refs;
     uint64_t               size;
     bool                   lmem, smem; /* where it may live; memory is charged to lmem if it can */
-    int                    fd;         /* memfd, -1: userptr */
+    struct zr_soft_arena  *arena;      /* where its memory is; NULL: its own, or the caller's */
+    int                    fd;         /* memfd of its own, else -1 */
     dev_t                  st_dev;
     ino_t                  st_ino;
     struct zr_soft_bo     *next_inode;
@@ -457,6 +460,18 @@ struct zr_soft_bo *zr_soft_bo_find(const struct zr_soft_file *file, uint32_t han
 /* Takes over the caller's reference. */
 int zr_soft_bo_add_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t *handle_p);
 void zr_soft_bo_close_handle(struct zr_soft_file *file, struct zr_soft_bo *bo, uint32_t handle);
+/* ---- arena.c ---- */
+#define ZR_SOFT_OWN_BYTES (64 * ZR_KIB) /* objects of as many have memory of their own */
+int  zr_soft_arena_alloc(struct zr_soft_dev *dev, struct zr_soft_bo *bo);
+void zr_soft_arena_free(struct zr_soft_bo *bo);
+/* Give it memory of its own, if it has none yet. The lock is given up meanwhile: the caller has a
+ * reference. 0 or -errno */
+int  zr_soft_bo_own(struct zr_soft_bo *bo);
+void zr_soft_arenas_free(struct zr_soft_dev *dev);
+/* Sealed memory of an object that is to have it, as an fd; or -errno */
+int  zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem);
+/* The memfd is the object's from now on. 0 or -errno */
+int  zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd);
 /* Wrap a memfd the callee then owns. */
 int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
@@ -752,6 +767,9 @@ void zr_soft_dev_reset(struct zr_soft_dev *dev, bool lost);
 /* Reset engines: what is on one hangs; or end all there is without blame. */
 void zr_soft_dev_reset_active(struct zr_soft_dev *dev);
 void zr_soft_dev_cancel(struct zr_soft_dev *dev);
+/* No batch is being run between these; the lock is given up meanwhile. */
+void zr_soft_engines_pause(struct zr_soft_dev *dev);
+void zr_soft_engines_resume(struct zr_soft_dev *dev);
 /* Start what can start. */
 void zr_soft_dispatch(struct zr_soft_dev *dev);
 void zr_soft_threads_stop(struct zr_soft_dev *dev);
