@@ -14,7 +14,10 @@ struct zr_rcache {
     const struct zr_rcache_ops *ops;
     void                       *owner;
     struct zr_view              view;  /* what hits read */
-    _Atomic uint64_t            clock; /* counts hits: the order of use */
+    _Atomic uint64_t            clock; /* counts opens: the order of use. Hits only read it, else
+                                          it were a line that all threads write to */
+    _Atomic uint64_t            slow;  /* look-ups the view had no answer for, and of these */
+    _Atomic uint64_t            found; /* those that hit all the same */
     atomic_uint                 alive; /* regions opened and not closed */
     atomic_bool                 over;  /* the limits; a put has to look for what to close */
     pthread_mutex_t             lock;  /* guards all below */
@@ -23,8 +26,7 @@ struct zr_rcache {
     struct zr_rcache_region     all;     /* head of the list of open regions in the tree */
     struct zr_rcache_region     openings; /* head of the list of those being opened */
     struct zr_rcache_limits     limits;
-    struct zr_rcache_stats      stats;  /* but hits: the clock less placed */
-    uint64_t                    placed; /* times the clock counted an open */
+    struct zr_rcache_stats      stats; /* but hits: counted by the view, slow and found */
 };
 
 static struct zr_rcache_region *region_of(struct zr_itree_node *node)
@@ -303,8 +305,7 @@ static struct zr_rcache_region *place(struct zr_rcache *cache, struct zr_rcache_
         *chain_p      = region;
         return region_of(node);
     }
-    atomic_store(&region->used, atomic_fetch_add(&cache->clock, 1));
-    cache->placed++;
+    atomic_store(&region->used, atomic_fetch_add(&cache->clock, 1) + 1);
     tree_insert(cache, region);
     while (cache->limits.supersede &&
            (node = zr_itree_find(&cache->tree, region->node.space, region->node.start,
@@ -371,9 +372,11 @@ static bool out_of_something(int ret)
 static bool confirmed(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
     if (cache->ops->valid == NULL || cache->ops->valid(cache->owner, region)) {
-        atomic_store_explicit(&region->used,
-                              atomic_fetch_add_explicit(&cache->clock, 1, memory_order_relaxed),
-                              memory_order_relaxed);
+        uint64_t now = atomic_load_explicit(&cache->clock, memory_order_relaxed);
+
+        if (atomic_load_explicit(&region->used, memory_order_relaxed) != now) {
+            atomic_store_explicit(&region->used, now, memory_order_relaxed);
+        }
         return true;
     }
     zr_rcache_invalidate_region(cache, region);
@@ -414,6 +417,7 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
         *region_p = region;
         return 0;
     }
+    atomic_fetch_add(&cache->slow, 1);
     for (;;) {
         chain = NULL;
         pthread_mutex_lock(&cache->lock);
@@ -421,6 +425,7 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
         if (region != NULL) {
             pthread_mutex_unlock(&cache->lock);
             if (confirmed(cache, region)) {
+                atomic_fetch_add(&cache->found, 1);
                 *region_p = region;
                 return 0;
             }
@@ -553,6 +558,7 @@ void zr_rcache_get_stats(struct zr_rcache *cache, struct zr_rcache_stats *stats)
 {
     pthread_mutex_lock(&cache->lock);
     *stats = cache->stats;
-    stats->hits = atomic_load(&cache->clock) - cache->placed;
+    stats->hits = zr_view_lookups(&cache->view) - atomic_load(&cache->slow) +
+                  atomic_load(&cache->found);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -1,9 +1,16 @@
-/* What hits are looked up in: a sorted array of the open regions that readers search without a
- * lock. Who changes it holds the cache's mutex; readers see the old array or the new one. What
- * was taken out is freed when no reader can see it any more (two epochs later).
+/* What hits are looked up in: the open regions in the order of their addresses, in chunks of at most
+ * a few dozen behind one sorted array, which readers search without a lock. Who changes it holds
+ * the cache's mutex and copies a chunk, or the array when a chunk is full; readers see the old one
+ * or the new one. What was taken out is freed when no reader can see it any more (two epochs
+ * later).
+ *
+ *   array    [ 0x1000 | 0x9000 | 0x20000 ]      first address of each chunk
+ *               |        |         `----> [ 0x20000 0x28000 ]
+ *               |        `--------------> [ 0x9000 0xa000 0x1c000 ]
+ *               `-----------------------> [ 0x1000 0x2000 ]
  *
  *   reader   enter ── load the array ── search ── take a reference ── leave
- *   writer   publish a new array, retire the old one ── advance: an epoch ends when the readers of
+ *   writer   publish a new chunk, retire the old one ── advance: an epoch ends when the readers of
  *            the one before it have left
  */
 /* SPDX-License-Identifier: BSD-3-Clause */
@@ -23,13 +30,15 @@ struct zr_retired {
     unsigned           epoch;
 };
 
+#define ZR_VIEW_INSIDE  UINT64_C(0xffff)
 #define ZR_VIEW_STRIPES 16 /* readers of different threads write to different cache lines */
 
 struct zr_view {
     _Atomic(struct zr_view_array *) array; /* NULL: empty */
     atomic_uint                     epoch;
     struct {
-        _Alignas(64) atomic_uint inside[2]; /* readers by the parity of their epoch */
+        /* By the parity of their epoch: readers inside (ZR_VIEW_INSIDE), and all so far. */
+        _Alignas(64) _Atomic uint64_t readers[2];
     } stripes[ZR_VIEW_STRIPES];
     struct zr_retired *retired; /* the newest first; guarded by the cache's mutex */
 };
@@ -38,6 +47,9 @@ struct zr_view {
  * lock, no allocation, no system call. */
 struct zr_rcache_region *zr_view_acquire(struct zr_view *view,
                                          const struct zr_rcache_request *request);
+
+/** Calls of zr_view_acquire so far. */
+uint64_t zr_view_lookups(const struct zr_view *view);
 
 /* ---- with the cache's mutex held ---- */
 
