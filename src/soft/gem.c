@@ -91,6 +91,16 @@ void zr_soft_bo_put(struct zr_soft_bo *bo)
     }
 }
 
+int zr_soft_fd_copy_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, ZR_SOFT_FD_FLOOR);
+
+    if (high < 0) { /* the limit leaves no room up there */
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    }
+    return high < 0 ? -errno : high;
+}
+
 int zr_soft_fd_move_up(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, ZR_SOFT_FD_FLOOR);

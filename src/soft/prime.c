@@ -119,11 +119,10 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
     if (ret != 0) {
         return ret;
     }
-    fd = fcntl(args->fd, F_DUPFD_CLOEXEC, 0);
+    fd = zr_soft_fd_copy_up(args->fd);
     if (fd < 0) {
-        return -errno;
+        return fd;
     }
-    fd  = zr_soft_fd_move_up(fd);
     ret = zr_soft_bo_from_fd(dev, fd, st.st_size, &bo);
     if (ret != 0) {
         close(fd);

@@ -475,6 +475,8 @@ int  zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd);
 /* Wrap a memfd the callee then owns. */
 int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
+/* A second fd, where objects' fds live. @return -errno */
+int zr_soft_fd_copy_up(int fd);
 /* Its last handle may be gone. */
 void zr_soft_bo_unname(struct zr_soft_bo *bo);
 /* Of an object's memory; other memfds have others. */
