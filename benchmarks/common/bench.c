@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WIDTH_SIZE 10
 #define WIDTH_VALUE 18
@@ -60,6 +61,43 @@ static void destroy_buffers(struct zr_bench *bench, struct zr_buffer *buffers)
     free(buffers);
 }
 
+static bool sends(const struct zr_bench *bench)
+{
+    return bench->spec->two_ways || bench->rank == (bench->spec->reversed ? 1 : 0);
+}
+
+static bool receives(const struct zr_bench *bench)
+{
+    return bench->spec->two_ways || bench->rank == (bench->spec->reversed ? 0 : 1);
+}
+
+static int make_buffers(struct zr_bench *bench, char *error, size_t error_size)
+{
+    if (sends(bench)) {
+        bench->send = create_buffers(bench, &bench->send_at, error, error_size);
+        if (bench->send == NULL) {
+            return -1;
+        }
+    }
+    if (receives(bench)) {
+        bench->recv = create_buffers(bench, &bench->recv_at, error, error_size);
+        if (bench->recv == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void drop_buffers(struct zr_bench *bench)
+{
+    destroy_buffers(bench, bench->send);
+    destroy_buffers(bench, bench->recv);
+    free(bench->send_at);
+    free(bench->recv_at);
+    bench->send = bench->recv = NULL;
+    bench->send_at = bench->recv_at = NULL;
+}
+
 static int set_up(struct zr_bench *bench, char *error, size_t error_size)
 {
     const struct zr_bench_options *o = &bench->options;
@@ -72,32 +110,17 @@ static int set_up(struct zr_bench *bench, char *error, size_t error_size)
         bench->engines = zr_ze_completed(&bench->ze, now);
     }
     bench->buffers  = o->multiple ? o->window : 1;
-    bench->requests = calloc(o->window, sizeof(*bench->requests));
+    bench->requests = calloc(2 * (size_t)o->window, sizeof(*bench->requests));
     if (bench->requests == NULL) {
         snprintf(error, error_size, "no memory for a window of %u", o->window);
         return -1;
     }
-    if (bench->rank == 0 || bench->spec->two_ways) {
-        bench->send = create_buffers(bench, &bench->send_at, error, error_size);
-        if (bench->send == NULL) {
-            return -1;
-        }
-    }
-    if (bench->rank == 1 || bench->spec->two_ways) {
-        bench->recv = create_buffers(bench, &bench->recv_at, error, error_size);
-        if (bench->recv == NULL) {
-            return -1;
-        }
-    }
-    return 0;
+    return o->fit ? 0 : make_buffers(bench, error, error_size);
 }
 
 static void tear_down(struct zr_bench *bench)
 {
-    destroy_buffers(bench, bench->send);
-    destroy_buffers(bench, bench->recv);
-    free(bench->send_at);
-    free(bench->recv_at);
+    drop_buffers(bench);
     free(bench->requests);
     zr_ze_close(&bench->ze);
 }
@@ -114,8 +137,19 @@ static void print_header(const struct zr_bench *bench)
     const struct zr_bench_options *o = &bench->options;
     int                            i;
 
+    if (o->json) {
+        printf("{\"benchmark\": \"%s\", \"version\": \"%s\", \"pairs\": %u, \"places\": \"%c %c\", "
+               "\"objects\": [%u, %u], \"results\": [", bench->spec->defaults.program,
+               PACKAGE_VERSION, bench->pairs, o->place[0], o->place[1], o->objects[0],
+               o->objects[1]);
+        return;
+    }
     if (o->csv) {
-        printf("size,%s%s\n", bench->spec->csv, o->validate ? ",validation" : "");
+        printf("size,%s", bench->spec->csv);
+        if (bench->spec->csv2 != NULL) {
+            printf(",%s", bench->spec->csv2);
+        }
+        printf("%s\n", o->validate ? ",validation" : "");
         return;
     }
     printf("# zerange MPI %s Test v%s\n# Datatype: MPI_CHAR.\n", bench->spec->title,
@@ -129,7 +163,13 @@ static void print_header(const struct zr_bench *bench)
                    o->map_offset ? ", mapped from an offset and in part" : "");
         }
     }
+    if (bench->spec->defaults.many) {
+        printf("# [ pairs: %u ] [ window size: %u ]\n", bench->pairs, o->window);
+    }
     printf("%-*s%*s", WIDTH_SIZE, "# Size", WIDTH_VALUE, bench->spec->column);
+    if (bench->spec->column2 != NULL) {
+        printf("%*s", WIDTH_VALUE, bench->spec->column2);
+    }
     if (o->validate) {
         printf("%*s", WIDTH_VALUE, "Validation");
     }
@@ -137,23 +177,54 @@ static void print_header(const struct zr_bench *bench)
     fflush(stdout);
 }
 
-static void print_line(const struct zr_bench *bench, size_t size, double value, int errors)
+static void print_line(struct zr_bench *bench, size_t size, const double value[2], int errors)
 {
-    const char *verdict = errors == 0 ? "Pass" : "Fail";
+    const struct zr_bench_spec *spec    = bench->spec;
+    const char                 *verdict = errors == 0 ? "Pass" : "Fail";
+    bool                        check   = bench->options.validate;
 
-    if (bench->options.csv) {
-        printf("%zu,%.2f", size, value);
-        if (bench->options.validate) {
-            printf(",%s", verdict);
+    if (bench->options.json) {
+        printf("%s\n {\"size\": %zu, \"%s\": %.3f", bench->lines > 0 ? "," : "", size, spec->csv,
+               value[0]);
+        if (spec->csv2 != NULL) {
+            printf(", \"%s\": %.3f", spec->csv2, value[1]);
         }
+        printf(check ? ", \"validation\": \"%s\"}" : "}", verdict);
+    } else if (bench->options.csv) {
+        printf("%zu,%.2f", size, value[0]);
+        if (spec->csv2 != NULL) {
+            printf(",%.2f", value[1]);
+        }
+        printf(check ? ",%s\n" : "\n", verdict);
     } else {
-        printf("%-*zu%*.2f", WIDTH_SIZE, size, WIDTH_VALUE, value);
-        if (bench->options.validate) {
+        printf("%-*zu%*.2f", WIDTH_SIZE, size, WIDTH_VALUE, value[0]);
+        if (spec->column2 != NULL) {
+            printf("%*.2f", WIDTH_VALUE, value[1]);
+        }
+        if (check) {
             printf("%*s", WIDTH_VALUE, verdict);
         }
+        printf("\n");
     }
-    printf("\n");
+    bench->lines++;
     fflush(stdout);
+}
+
+/* On a terminal, what is being measured; the line is written over by the next one. */
+static void print_progress(const struct zr_bench *bench, size_t size)
+{
+    static int terminal = -1;
+
+    if (terminal < 0) {
+        terminal = isatty(STDERR_FILENO) != 0;
+    }
+    if (bench->lead && terminal) {
+        if (size > 0) {
+            fprintf(stderr, "%s: %zu bytes ...\r", bench->spec->defaults.program, size);
+        } else {
+            fprintf(stderr, "\33[K");
+        }
+    }
 }
 
 /* ---- one size ---- */
@@ -239,30 +310,62 @@ static void run_plain(struct zr_bench *bench, size_t size, unsigned warmup, unsi
     count_engines(bench, 1);
 }
 
-/* Errors of both ranks. */
+/* What --volume leaves of window and iterations for a size; the window is never below 4. */
+static void limit_volume(struct zr_bench_options *o, size_t size, unsigned window,
+                         unsigned *iterations, unsigned *warmup)
+{
+    size_t left = o->volume / size;
+
+    o->window = window;
+    if (o->volume == 0) {
+        return;
+    }
+    if (left < window) {
+        o->window = left > 4 ? (unsigned)left : window < 4 ? window : 4;
+    }
+    left = left / o->window > 1 ? left / o->window : 1;
+    if (left < *iterations) {
+        *iterations = (unsigned)left;
+        *warmup     = *warmup > 1 ? 1 : *warmup;
+    }
+}
+
+/* Errors of all ranks. */
 static int run_size(struct zr_bench *bench, size_t size)
 {
-    const struct zr_bench_options *o          = &bench->options;
+    unsigned                       window     = bench->options.window;
+    struct zr_bench_options       *o          = &bench->options;
+    const struct zr_bench_spec    *spec       = bench->spec;
     bool                           large      = size > ZR_BENCH_SMALL;
     unsigned                       iterations = large ? o->iterations_large : o->iterations;
     unsigned                       warmup     = large ? o->warmup_large : o->warmup;
-    double                         seconds    = 0;
-    int                            mine = 0, theirs = 0;
+    double                         seconds = 0, longest, value[2] = {0};
+    int                            mine = 0, all = 0;
 
+    limit_volume(o, size, window, &iterations, &warmup);
+    print_progress(bench, size);
     place_messages(bench, size);
-    MPI_Barrier(bench->pair);
+    if (spec->prepare != NULL) {
+        spec->prepare(bench, size);
+    }
+    MPI_Barrier(bench->all);
     if (o->validate) {
         mine = run_checked(bench, size, warmup, iterations, &seconds);
     } else {
         run_plain(bench, size, warmup, iterations, &seconds);
     }
-    MPI_Sendrecv(&mine, 1, MPI_INT, 1 - bench->rank, ZR_TAG_ERRORS, &theirs, 1, MPI_INT,
-                 1 - bench->rank, ZR_TAG_ERRORS, bench->pair, MPI_STATUS_IGNORE);
-    if (bench->rank == 0) {
-        print_line(bench, size, bench->spec->value(bench, size, seconds, iterations),
-                   mine + theirs);
+    /* Of several pairs the slowest counts; a pair is as fast as its rank 0 says. */
+    seconds = bench->rank == 0 ? seconds : 0;
+    MPI_Allreduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, bench->all);
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, bench->all);
+    print_progress(bench, 0);
+    if (bench->lead) {
+        value[0] = spec->value(bench, size, longest, iterations);
+        value[1] = spec->value2 != NULL ? spec->value2(bench, size, longest, iterations) : 0;
+        print_line(bench, size, value, all);
     }
-    return mine + theirs;
+    o->window = window;
+    return all;
 }
 
 static void report_engines(struct zr_bench *bench)
@@ -275,9 +378,9 @@ static void report_engines(struct zr_bench *bench)
     if (!o->engines_report) {
         return;
     }
-    MPI_Reduce(bench->completed, sum, ZR_ZE_MAX_ENGINES, MPI_UINT64_T, MPI_SUM, 0, bench->pair);
-    MPI_Reduce(&counted, &all, 1, MPI_INT, MPI_MIN, 0, bench->pair);
-    if (bench->rank != 0) {
+    MPI_Reduce(bench->completed, sum, ZR_ZE_MAX_ENGINES, MPI_UINT64_T, MPI_SUM, 0, bench->all);
+    MPI_Reduce(&counted, &all, 1, MPI_INT, MPI_MIN, 0, bench->all);
+    if (!bench->lead || o->json || o->csv) {
         return;
     }
     if (!all) {
@@ -291,40 +394,106 @@ static void report_engines(struct zr_bench *bench)
     printf("# copies shared by %u engine%s\n", used, used == 1 ? "" : "s");
 }
 
+/* Everybody stops if one cannot go on. */
+static int together(struct zr_bench *bench, int failed, const char *error)
+{
+    int worst;
+
+    if (failed) {
+        fprintf(stderr, "%s: rank %d: %s\n", bench->spec->defaults.program, bench->rank, error);
+    }
+    MPI_Allreduce(&failed, &worst, 1, MPI_INT, MPI_MAX, bench->all);
+    return worst;
+}
+
+/* With --fit a size has buffers of its own: what was said for the largest one holds for it. */
+static int run_sizes(struct zr_bench *bench)
+{
+    struct zr_bench_options *o      = &bench->options;
+    size_t                   last   = o->max_size, size;
+    char                     error[256] = "";
+    int                      errors = 0;
+
+    for (size = o->min_size; size <= last && errors == 0; size *= 2) {
+        if (o->fit) {
+            o->max_size = size;
+            if (together(bench, make_buffers(bench, error, sizeof(error)) != 0, error)) {
+                return 1;
+            }
+        }
+        if (bench->spec->attach != NULL && (o->fit || size == o->min_size)) {
+            bench->spec->attach(bench);
+        }
+        errors = run_size(bench, size);
+        if (bench->spec->detach != NULL && (o->fit || size * 2 > last || errors != 0)) {
+            bench->spec->detach(bench);
+        }
+        if (o->fit) {
+            MPI_Barrier(bench->all);
+            drop_buffers(bench);
+        }
+        if (errors != 0 && bench->lead) {
+            fprintf(stderr, "DATA VALIDATION ERROR: %s exits with status 1 on message size %zu\n",
+                    bench->spec->defaults.program, size);
+        }
+    }
+    return errors;
+}
+
 static int run_pair(struct zr_bench *bench)
 {
-    const char *program = bench->spec->defaults.program;
-    char        error[256] = "";
-    int         mine, worst, errors = 0;
-    size_t      size;
+    char error[256] = "";
+    int  failed;
 
-    mine = set_up(bench, error, sizeof(error)) != 0;
-    if (mine) {
-        fprintf(stderr, "%s: rank %d: %s\n", program, bench->rank, error);
-    }
-    MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, bench->pair);
-    if (!worst) {
-        if (bench->rank == 0) {
+    failed = together(bench, set_up(bench, error, sizeof(error)) != 0, error);
+    if (!failed) {
+        if (bench->lead) {
             print_header(bench);
         }
-        for (size = bench->options.min_size; size <= bench->options.max_size && errors == 0;
-             size *= 2) {
-            errors = run_size(bench, size);
-            if (errors != 0 && bench->rank == 0) {
-                fprintf(stderr, "DATA VALIDATION ERROR: %s exits with status 1 on message size "
-                        "%zu\n", program, size);
-            }
+        failed = run_sizes(bench) != 0;
+        if (bench->lead && bench->options.json) {
+            printf("\n]}\n");
         }
         report_engines(bench);
     }
-    MPI_Barrier(bench->pair);
+    MPI_Barrier(bench->all);
     tear_down(bench);
-    return worst || errors != 0;
+    return failed;
+}
+
+/* Ranks 0 to pairs - 1 send to those behind them, as in osu_mbw_mr. */
+static int run_pairs(struct zr_bench *bench, int world_rank, int ranks)
+{
+    unsigned pairs  = bench->spec->defaults.many ? bench->options.pairs : 1;
+    int      status = 0, inside;
+
+    if (pairs == 0) {
+        pairs = (unsigned)ranks / 2;
+    }
+    if (pairs * 2 > (unsigned)ranks) {
+        if (world_rank == 0) {
+            fprintf(stderr, "%s: %u pairs need %u ranks and there are %d\n",
+                    bench->spec->defaults.program, pairs, 2 * pairs, ranks);
+        }
+        return 1;
+    }
+    inside       = world_rank < (int)(2 * pairs);
+    bench->pairs = pairs;
+    bench->lead  = world_rank == 0;
+    MPI_Comm_split(MPI_COMM_WORLD, inside ? 0 : MPI_UNDEFINED, world_rank, &bench->all);
+    if (inside) {
+        MPI_Comm_split(bench->all, world_rank % (int)pairs, world_rank, &bench->pair);
+        MPI_Comm_rank(bench->pair, &bench->rank);
+        status = run_pair(bench);
+        MPI_Comm_free(&bench->pair);
+        MPI_Comm_free(&bench->all);
+    }
+    return status;
 }
 
 int zr_bench_main(const struct zr_bench_spec *spec, int argc, char **argv)
 {
-    struct zr_bench     bench = {.spec = spec, .pair = MPI_COMM_NULL};
+    struct zr_bench     bench = {.spec = spec, .all = MPI_COMM_NULL, .pair = MPI_COMM_NULL};
     char                error[512];
     enum zr_bench_parse parsed;
     int                 ranks, status = 0;
@@ -348,12 +517,7 @@ int zr_bench_main(const struct zr_bench_spec *spec, int argc, char **argv)
                 spec->defaults.program, spec->defaults.program);
         status = 1;
     } else {
-        MPI_Comm_split(MPI_COMM_WORLD, bench.rank < 2 ? 0 : MPI_UNDEFINED, bench.rank,
-                       &bench.pair);
-        if (bench.pair != MPI_COMM_NULL) {
-            status = run_pair(&bench);
-            MPI_Comm_free(&bench.pair);
-        }
+        status = run_pairs(&bench, bench.rank, ranks);
     }
     MPI_Finalize();
     return status;

@@ -19,26 +19,40 @@ struct zr_bench_spec {
     const char              *title;    /* as in "zerange MPI <title> Test" */
     const char              *column;   /* of the table */
     const char              *csv;      /* the same without blanks */
+    const char              *column2, *csv2; /* a second value, NULL: none */
     bool                     two_ways; /* both ranks send and receive */
+    bool                     reversed; /* rank 1 sends, rank 0 receives */
+    /* Around the life of the buffers, and when a size's messages have their places; may be NULL. */
+    void (*attach)(struct zr_bench *bench);
+    void (*detach)(struct zr_bench *bench);
+    void (*prepare)(struct zr_bench *bench, size_t size);
     /* One iteration of the benchmark's pattern. */
     void (*transfer)(struct zr_bench *bench, size_t size);
     /* What the table shows; @a seconds for all @a iterations. */
     double (*value)(const struct zr_bench *bench, size_t size, double seconds,
                     unsigned iterations);
+    double (*value2)(const struct zr_bench *bench, size_t size, double seconds,
+                     unsigned iterations);
 };
 
 struct zr_bench {
     const struct zr_bench_spec *spec;
     struct zr_bench_options     options;
-    MPI_Comm                    pair; /* ranks 0 and 1 */
-    int                         rank;
+    MPI_Comm                    all;  /* everybody who takes part */
+    MPI_Comm                    pair; /* two of them */
+    int                         rank; /* in the pair */
+    unsigned                    pairs;
+    bool                        lead; /* prints */
+    unsigned                    lines; /* printed so far */
     struct zr_ze                ze;
     unsigned                    buffers; /* of each kind */
     struct zr_buffer           *send, *recv; /* NULL where this rank has none */
     unsigned char             **send_at, **recv_at; /* where this size's messages begin */
-    MPI_Request                *requests; /* one for each message of a window */
+    MPI_Request                *requests; /* two for each message of a window */
     unsigned                    engines;  /* of this rank's device, 0: not counted */
     uint64_t                    completed[ZR_ZE_MAX_ENGINES]; /* in transfers, by engine */
+    MPI_Win                     window;  /* of the one-sided programs */
+    MPI_Aint                    target;  /* where in it the message goes or is */
 };
 
 /* The whole program. @return its exit status: 0, 1 for a failure, 2 for a bad command line. */

@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum {
-    OPT_OBJECTS = 256, OPT_UNEQUAL, OPT_MAP_OFFSET, OPT_OFFSET, OPT_SPLIT, OPT_CSV, OPT_ENGINES
+    OPT_OBJECTS = 256, OPT_UNEQUAL, OPT_MAP_OFFSET, OPT_OFFSET, OPT_SPLIT, OPT_CSV, OPT_ENGINES,
+    OPT_JSON, OPT_FIT, OPT_VOLUME
 };
 
 static const struct option long_options[] = {
@@ -28,30 +29,41 @@ static const struct option long_options[] = {
     {"map-offset", no_argument, NULL, OPT_MAP_OFFSET},
     {"offset", required_argument, NULL, OPT_OFFSET},
     {"split", required_argument, NULL, OPT_SPLIT},
+    {"pairs", required_argument, NULL, 'p'},
     {"csv", no_argument, NULL, OPT_CSV},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"fit", no_argument, NULL, OPT_FIT},
+    {"volume", required_argument, NULL, OPT_VOLUME},
     {"engines-report", no_argument, NULL, OPT_ENGINES},
     {NULL, 0, NULL, 0},
 };
 
 void zr_bench_options_help(const struct zr_bench_defaults *d)
 {
-    printf("usage: mpirun -np 2 %s [OPTIONS] [PLACE PLACE]\n\n"
+    printf("usage: mpirun -np %s %s [OPTIONS] [PLACE PLACE]\n\n"
            "  PLACE PLACE              buffers of rank 0 and of rank 1: D (device) or H (host)"
            " [H H]\n"
            "  -m, --message-size [MIN:]MAX  bytes, doubled from MIN to MAX [1:4194304]\n"
            "  -i, --iterations N       iterations for each size [%u; above %d bytes %u]\n"
            "  -x, --warmup N           untimed iterations before them [%u; above %d bytes %u]\n",
-           d->program, d->iterations, ZR_BENCH_SMALL, d->iterations_large, d->warmup,
-           ZR_BENCH_SMALL, d->warmup_large);
+           d->many ? "N" : "2", d->program, d->iterations, ZR_BENCH_SMALL, d->iterations_large,
+           d->warmup, ZR_BENCH_SMALL, d->warmup_large);
     if (d->windowed) {
-        printf("  -W, --window-size N      messages in flight [64]\n"
-               "  -b, --buffer-num single|multiple  one buffer for the window or one for each"
+        printf("  -W, --window-size N      messages in flight [64]\n");
+    }
+    if (d->windowed && !d->single) {
+        printf("  -b, --buffer-num single|multiple  one buffer for the window or one for each"
                " message [single]\n");
+    }
+    if (d->many) {
+        printf("  -p, --pairs N            pairs of ranks [half of the ranks]\n");
     }
     printf("  -c, --validation         check every byte received and everything beside it\n"
            "  -u, --validation-warmup N  untimed transfers before each checked one [5]\n"
            "  -d, --accelerator ze     as in other benchmarks of this kind; only ze here\n"
-           "      --csv                values separated by commas\n"
+           "      --volume BYTES       for each size at most so much, by fewer iterations and then a"
+           " shorter window\n"
+           "      --csv, --json        the table as CSV or as JSON\n"
            "      --engines-report     after the run, how many copy engines took part\n"
            "  -h, --help               this text\n\n"
            "device buffers (the pages of a device are 64 KiB; a message is placed across an edge"
@@ -61,7 +73,9 @@ void zr_bench_options_help(const struct zr_bench_defaults *d)
            "      --split A:B          A objects on rank 0 and B on rank 1\n"
            "      --unequal            objects of unequal size\n"
            "      --map-offset         objects mapped from an offset, shorter than the object\n"
-           "      --offset BYTES       start that far inside a page [0]\n");
+           "      --offset BYTES       start that far inside a page [0]\n"
+           "      --fit                buffers of their own for each size, so that a message spans"
+           " all objects\n");
 }
 
 /* A decimal number with an optional K, M or G, between min and max; *end_p is behind it. */
@@ -155,6 +169,18 @@ static bool parse_offset(const char *text, struct zr_bench_options *options)
     return true;
 }
 
+static bool parse_volume(const char *text, struct zr_bench_options *options)
+{
+    uint64_t number;
+    char    *end;
+
+    if (!parse_number(text, 1, UINT64_C(1) << 40, &end, &number) || *end != '\0') {
+        return false;
+    }
+    options->volume = number;
+    return true;
+}
+
 static bool parse_buffers(const char *text, struct zr_bench_options *options)
 {
     options->multiple = strcmp(text, "multiple") == 0;
@@ -163,7 +189,7 @@ static bool parse_buffers(const char *text, struct zr_bench_options *options)
 
 /* One option with its value; what is allowed if the value is wrong, "" if there is no such
  * option, NULL if all is well. */
-static const char *take_option(int option, const char *value, bool windowed,
+static const char *take_option(int option, const char *value, const struct zr_bench_defaults *d,
                                struct zr_bench_options *o)
 {
     switch (option) {
@@ -182,9 +208,14 @@ static const char *take_option(int option, const char *value, bool windowed,
         o->warmup_large = o->warmup;
         return NULL;
     case 'W':
-        return !windowed ? "" : parse_unsigned(value, 1, 65536, &o->window) ? NULL : "1 to 65536";
+        return !d->windowed                             ? "" :
+               parse_unsigned(value, 1, 65536, &o->window) ? NULL : "1 to 65536";
     case 'b':
-        return !windowed ? "" : parse_buffers(value, o) ? NULL : "single, multiple";
+        return !d->windowed || d->single ? "" :
+               parse_buffers(value, o)   ? NULL : "single, multiple";
+    case 'p':
+        return !d->many                                ? "" :
+               parse_unsigned(value, 1, 4096, &o->pairs) ? NULL : "1 to 4096";
     case 'c':
         o->validate = true;
         return NULL;
@@ -209,8 +240,18 @@ static const char *take_option(int option, const char *value, bool windowed,
     case OPT_OFFSET:
         return parse_offset(value, o) ? NULL : "0 to 65535 bytes";
     case OPT_CSV:
-        o->csv = true;
+        o->csv  = true;
+        o->json = false;
         return NULL;
+    case OPT_JSON:
+        o->json = true;
+        o->csv  = false;
+        return NULL;
+    case OPT_FIT:
+        o->fit = true;
+        return NULL;
+    case OPT_VOLUME:
+        return parse_volume(value, o) ? NULL : "1 to 1024G bytes";
     case OPT_ENGINES:
         o->engines_report = true;
         return NULL;
@@ -269,7 +310,7 @@ enum zr_bench_parse zr_bench_options_parse(const struct zr_bench_defaults *d, in
     optind = 1;
     for (;;) {
         at     = optind;
-        option = getopt_long(argc, argv, ":m:i:x:W:b:cu:d:h", long_options, NULL);
+        option = getopt_long(argc, argv, ":m:i:x:W:b:p:cu:d:h", long_options, NULL);
         if (option == -1) {
             break;
         }
@@ -286,7 +327,7 @@ enum zr_bench_parse zr_bench_options_parse(const struct zr_bench_defaults *d, in
                      d->program, argv[optind > at ? optind - 1 : at]);
             return ZR_BENCH_BAD;
         }
-        allowed = take_option(option, optarg, d->windowed, options);
+        allowed = take_option(option, optarg, d, options);
         if (allowed == NULL) {
             continue;
         }

@@ -16,6 +16,8 @@ struct zr_bench_defaults {
     unsigned    iterations, warmup;             /* messages up to ZR_BENCH_SMALL */
     unsigned    iterations_large, warmup_large; /* longer ones */
     bool        windowed;                       /* takes -W and -b */
+    bool        single;                         /* but not -b */
+    bool        many;                           /* any even number of ranks, and -p */
 };
 
 struct zr_bench_options {
@@ -25,7 +27,10 @@ struct zr_bench_options {
     bool     multiple;   /* one buffer for each message of the window */
     bool     validate;   /* check every byte */
     unsigned repeats;    /* untimed transfers before a checked one */
-    bool     csv;
+    bool     csv, json;
+    bool     fit;        /* buffers made anew for each size, no longer than it needs */
+    size_t   volume;     /* at most so many bytes of each size, 0: no limit */
+    unsigned pairs;      /* 0: as many as there are ranks for */
     bool     engines_report;
     char     place[2];   /* where the buffers of rank 0 and of rank 1 are: 'D' or 'H' */
     unsigned objects[2]; /* physical objects of each device buffer; 0: a plain allocation */
