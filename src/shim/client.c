@@ -318,6 +318,17 @@ static int zr_shim_hello(int fd, struct zr_shim_message *m)
     return ret != 0 ? ret : m->ret;
 }
 
+/* Where Yama restricts ptrace the server, and nobody else, is let in to pages of this process. */
+static void zr_shim_let_server_read(int fd)
+{
+    struct ucred server;
+    socklen_t    length = sizeof(server);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.pid > 0) {
+        prctl(PR_SET_PTRACER, (unsigned long)server.pid);
+    }
+}
+
 /* host.lock is held. */
 static int zr_shim_link(void)
 {
@@ -343,7 +354,7 @@ static int zr_shim_link(void)
         host.link    = zr_shim_high(fd);
         host.process = m.a[0];
         memcpy(host.tree, m.text, sizeof(host.tree));
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where Yama asks for it */
+        zr_shim_let_server_read(host.link);
     }
     return ret;
 }
