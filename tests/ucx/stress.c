@@ -415,6 +415,23 @@ static void run(double for_seconds)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void list_fds(void)
+{
+    DIR           *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+    char           path[300], name[256];
+    ssize_t        n;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+        n = readlink(path, name, sizeof(name) - 1);
+        fprintf(stderr, "rank %d: fd %s: %.*s\n", rank, entry->d_name, n > 0 ? (int)n : 0, name);
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
 static void compare(const struct held *start, const struct held *end)
 {
     if (end->counts.objects > start->counts.objects || end->counts.exports != 0 ||
@@ -422,6 +439,7 @@ static void compare(const struct held *start, const struct held *end)
         die("objects and exports are left", end->counts.objects, end->counts.exports);
     }
     if (end->fds > start->fds + 8) {
+        list_fds();
         die("fds at the start and at the end", start->fds, end->fds);
     }
     if (end->mappings > start->mappings + 32) {
