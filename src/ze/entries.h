@@ -128,6 +128,10 @@
                E(CommandList, ImmediateGetMode, 1, 17)                                            \
                E(CommandList, ImmediateGetPriority, 1, 17))
 
+#define ZR_COMMAND_LIST_EXP_ENTRIES(E, U)                                                         \
+    E(CommandList, CreateCloneExp, 1, 9)                                                          \
+    E(CommandList, ImmediateAppendCommandListsExp, 1, 9)
+
 #define ZR_EVENT_POOL_ENTRIES(E, U)                                                               \
     E(EventPool, Create, 1, 0)                                                                    \
     E(EventPool, Destroy, 1, 0)                                                                   \
@@ -149,6 +153,8 @@
     E(Event, GetEventPool, 1, 9)                                                                  \
     E(Event, GetSignalScope, 1, 9)                                                                \
     E(Event, GetWaitScope, 1, 9)
+
+#define ZR_EVENT_EXP_ENTRIES(E, U) E(Event, QueryTimestampsExp, 1, 2)
 
 #define ZR_FENCE_ENTRIES(E, U)                                                                    \
     E(Fence, Create, 1, 0)                                                                        \
@@ -242,8 +248,10 @@
     X(Context, ze_context_dditable_t, ZR_CONTEXT_ENTRIES)                                         \
     X(CommandQueue, ze_command_queue_dditable_t, ZR_COMMAND_QUEUE_ENTRIES)                        \
     X(CommandList, ze_command_list_dditable_t, ZR_COMMAND_LIST_ENTRIES)                           \
+    X(CommandListExp, ze_command_list_exp_dditable_t, ZR_COMMAND_LIST_EXP_ENTRIES)                \
     X(EventPool, ze_event_pool_dditable_t, ZR_EVENT_POOL_ENTRIES)                                 \
     X(Event, ze_event_dditable_t, ZR_EVENT_ENTRIES)                                               \
+    X(EventExp, ze_event_exp_dditable_t, ZR_EVENT_EXP_ENTRIES)                                    \
     X(Fence, ze_fence_dditable_t, ZR_FENCE_ENTRIES)                                               \
     X(Mem, ze_mem_dditable_t, ZR_MEM_ENTRIES)                                                     \
     X(MemExp, ze_mem_exp_dditable_t, ZR_MEM_EXP_ENTRIES)                                          \

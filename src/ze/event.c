@@ -383,6 +383,25 @@ ze_result_t zr_zeEventQueryKernelTimestamp(ze_event_handle_t             hEvent,
     return ZE_RESULT_SUCCESS;
 }
 
+/* One copy engine's times: a device has no more to tell. */
+ze_result_t zr_zeEventQueryTimestampsExp(ze_event_handle_t hEvent, ze_device_handle_t hDevice,
+                                         uint32_t                     *pCount,
+                                         ze_kernel_timestamp_result_t *pTimestamps)
+{
+    ze_result_t result = ZE_RESULT_SUCCESS;
+
+    ZR_CHECK_HANDLE(hEvent, ZR_KIND_EVENT);
+    ZR_CHECK_HANDLE(hDevice, ZR_KIND_DEVICE);
+    ZR_CHECK_POINTER(pCount);
+    if (*pCount > 0 && pTimestamps != NULL) {
+        result = zr_zeEventQueryKernelTimestamp(hEvent, pTimestamps);
+    }
+    if (result == ZE_RESULT_SUCCESS) {
+        *pCount = 1;
+    }
+    return result;
+}
+
 ze_result_t zr_zeEventGetEventPool(ze_event_handle_t hEvent, ze_event_pool_handle_t *phEventPool)
 {
     ZR_CHECK_HANDLE(hEvent, ZR_KIND_EVENT);

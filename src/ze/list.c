@@ -129,7 +129,7 @@ ze_result_t zr_zeCommandListHostSynchronize(ze_command_list_handle_t hCommandLis
 
 /* ---- recording ---- */
 
-static ze_result_t zr_list_push(struct zr_list *list, const struct zr_op *op)
+ze_result_t zr_list_push(struct zr_list *list, const struct zr_op *op)
 {
     if (list->count == list->capacity) {
         unsigned      capacity = list->capacity ? 2 * list->capacity : 8;
@@ -180,10 +180,9 @@ static ze_result_t zr_list_record(struct zr_list *list, const struct zr_op *op,
     return result;
 }
 
-/* With the handle checked. */
-static ze_result_t zr_list_append(struct zr_list *list, const struct zr_op *op,
-                                  ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
-                                  ze_event_handle_t *phWaitEvents)
+ze_result_t zr_list_append(struct zr_list *list, const struct zr_op *op,
+                           ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
+                           ze_event_handle_t *phWaitEvents)
 {
     unsigned    count = list->count;
     uint64_t    seqno;

@@ -35,10 +35,10 @@ static bool zr_alloc_eager(ze_context_handle_t hContext)
     return ((struct zr_context *)hContext)->policy == ZR_POLICY_PERFORMANCE;
 }
 
-/* A dma-buf of the client as device memory. */
+/* A dma-buf of the client as memory of @a type: the CPU reaches what is not a device's. */
 static ze_result_t zr_import_dmabuf(struct zr_device                      *device,
-                                    const ze_external_memory_import_fd_t *import, size_t size,
-                                    void **pptr)
+                                    const ze_external_memory_import_fd_t *import,
+                                    ze_memory_type_t type, size_t size, void **pptr)
 {
     struct zr_range range;
     struct zr_phys *phys;
@@ -65,6 +65,7 @@ static ze_result_t zr_import_dmabuf(struct zr_device                      *devic
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
+    phys->device_local = (type == ZE_MEMORY_TYPE_DEVICE);
     zr_range_init(&range);
     result = zr_range_append(&range, phys, 0, ZR_ALIGN_UP(size, 4096));
     if (result == ZE_RESULT_SUCCESS) {
@@ -95,7 +96,7 @@ ze_result_t zr_zeMemAllocDevice(ze_context_handle_t               hContext,
         return result;
     }
     import = zr_chain_find(device_desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD);
-    return import ? zr_import_dmabuf(device, import, size, pptr)
+    return import ? zr_import_dmabuf(device, import, ZE_MEMORY_TYPE_DEVICE, size, pptr)
                   : zr_usm_alloc(device->i915, ZE_MEMORY_TYPE_DEVICE, size, alignment,
                                  zr_alloc_eager(hContext), pptr);
 }
@@ -104,8 +105,9 @@ ze_result_t zr_zeMemAllocHost(ze_context_handle_t             hContext,
                               const ze_host_mem_alloc_desc_t *host_desc, size_t size,
                               size_t alignment, void **pptr)
 {
-    struct zr_context *context = (struct zr_context *)hContext;
-    ze_result_t        result  = zr_alloc_check(hContext, size, alignment, NULL);
+    struct zr_context                    *context = (struct zr_context *)hContext;
+    const ze_external_memory_import_fd_t *import;
+    ze_result_t                           result = zr_alloc_check(hContext, size, alignment, NULL);
 
     if (result != ZE_RESULT_SUCCESS) {
         return result;
@@ -116,8 +118,11 @@ ze_result_t zr_zeMemAllocHost(ze_context_handle_t             hContext,
         return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "zeMemAllocHost: flags 0x%x",
                        host_desc->flags);
     }
-    return zr_usm_alloc(zr_context_device(context)->i915, ZE_MEMORY_TYPE_HOST, size, alignment,
-                        zr_alloc_eager(hContext), pptr);
+    import = zr_chain_find(host_desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD);
+    return import ? zr_import_dmabuf(zr_context_device(context), import, ZE_MEMORY_TYPE_HOST, size,
+                                     pptr)
+                  : zr_usm_alloc(zr_context_device(context)->i915, ZE_MEMORY_TYPE_HOST, size,
+                                 alignment, zr_alloc_eager(hContext), pptr);
 }
 
 ze_result_t zr_zeMemAllocShared(ze_context_handle_t               hContext,
@@ -142,6 +147,11 @@ ze_result_t zr_zeMemAllocShared(ze_context_handle_t               hContext,
         return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION,
                        "zeMemAllocShared: flags 0x%x, 0x%x", device_desc->flags,
                        host_desc->flags);
+    }
+    if (zr_chain_find(device_desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD) != NULL ||
+        zr_chain_find(host_desc->pNext, ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD) != NULL) {
+        return zr_fail(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE,
+                       "zeMemAllocShared: a dma-buf is imported as device or host memory");
     }
     if (device == NULL) {
         device = zr_context_device((struct zr_context *)hContext);

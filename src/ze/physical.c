@@ -53,21 +53,26 @@ static ze_result_t zr_physical_spec(const ze_physical_mem_desc_t *desc, struct z
     return ZE_RESULT_SUCCESS;
 }
 
-/* The specification's checks, but for the device that our structure may leave out. */
-static ze_result_t zr_physical_check(struct zr_context *context, struct zr_device *device,
+/* The specification's checks, but for the device that our structure may leave out. Host memory
+ * needs no device of the application's: any of the context reaches it. */
+static ze_result_t zr_physical_check(struct zr_context *context, struct zr_device **device_p,
                                      const ze_physical_mem_desc_t *desc)
 {
+    struct zr_device *device = *device_p;
+
     if (desc->flags > (ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE |
                        ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST)) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ENUMERATION, "zePhysicalMemCreate: flags 0x%x",
                        desc->flags);
     }
-    if (device != NULL ||
-        zr_chain_find(desc->pNext, ZR_STRUCTURE_TYPE_PHYS_MEM_DESC) == NULL) {
-        ZR_CHECK_HANDLE(device, ZR_KIND_DEVICE);
-        return zr_context_check_device(context, device);
+    if (device == NULL && zr_chain_find(desc->pNext, ZR_STRUCTURE_TYPE_PHYS_MEM_DESC) != NULL) {
+        return ZE_RESULT_SUCCESS;
     }
-    return ZE_RESULT_SUCCESS;
+    if (device == NULL && desc->flags == ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST) {
+        *device_p = device = zr_context_device(context);
+    }
+    ZR_CHECK_HANDLE(device, ZR_KIND_DEVICE);
+    return zr_context_check_device(context, device);
 }
 
 ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handle_t hDevice,
@@ -83,7 +88,7 @@ ze_result_t zr_zePhysicalMemCreate(ze_context_handle_t hContext, ze_device_handl
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
     ZR_CHECK_POINTER(desc);
     ZR_CHECK_POINTER(phPhysicalMemory);
-    result = zr_physical_check(context, device, desc);
+    result = zr_physical_check(context, &device, desc);
     if (result == ZE_RESULT_SUCCESS) {
         result = zr_physical_spec(desc, &spec);
     }

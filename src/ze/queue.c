@@ -84,7 +84,7 @@ ze_result_t zr_zeCommandQueueDestroy(ze_command_queue_handle_t hCommandQueue)
     return ZE_RESULT_SUCCESS;
 }
 
-static ze_result_t zr_queue_check_list(const struct zr_queue *queue, ze_command_list_handle_t hList)
+ze_result_t zr_list_check_closed(const struct zr_device *device, ze_command_list_handle_t hList)
 {
     const struct zr_list *list = (struct zr_list *)hList;
 
@@ -93,10 +93,10 @@ static ze_result_t zr_queue_check_list(const struct zr_queue *queue, ze_command_
         return zr_fail(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
                        "an immediate command list cannot be executed by a queue");
     }
-    if (list->device != queue->device) {
+    if (list->device != device) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
                        "the command list is for device %u, the queue for device %u",
-                       list->device->index, queue->device->index);
+                       list->device->index, device->index);
     }
     if (!list->closed) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "the command list is not closed");
@@ -127,7 +127,7 @@ ze_result_t zr_zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t hComm
         }
     }
     for (uint32_t i = 0; i < numCommandLists; i++) {
-        result = zr_queue_check_list(queue, phCommandLists[i]);
+        result = zr_list_check_closed(queue->device, phCommandLists[i]);
         if (result != ZE_RESULT_SUCCESS) {
             return result;
         }

@@ -132,6 +132,15 @@ ze_result_t zr_build_add(struct zr_build *build, const struct zr_op *op);
 char *zr_build_stage(struct zr_build *build, size_t size, struct zr_seg *seg);
 ze_result_t zr_stream_reserve(struct zr_stream *stream, unsigned which, unsigned count);
 
+/* list.c: add an operation to what is recorded; append one (NULL: none) with its events to a list
+ * whose handle has been checked. */
+ze_result_t zr_list_push(struct zr_list *list, const struct zr_op *op);
+ze_result_t zr_list_append(struct zr_list *list, const struct zr_op *op,
+                           ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
+                           ze_event_handle_t *phWaitEvents);
+/* queue.c: INVALID_* unless it is a closed regular list for @a device. */
+ze_result_t zr_list_check_closed(const struct zr_device *device, ze_command_list_handle_t hList);
+
 /* event.c */
 void zr_event_arm(struct zr_event *event, struct zr_stream *stream, uint64_t seqno);
 bool zr_event_has_times(const struct zr_event *event);

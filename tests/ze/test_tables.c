@@ -26,6 +26,8 @@ static const struct {
     {"zeGetContextProcAddrTable", sizeof(ze_context_dditable_t), 8, 9, false},
     {"zeGetCommandQueueProcAddrTable", sizeof(ze_command_queue_dditable_t), 4, 6, false},
     {"zeGetCommandListProcAddrTable", sizeof(ze_command_list_dditable_t), 26, 36, true},
+    {"zeGetCommandListExpProcAddrTable", sizeof(ze_command_list_exp_dditable_t), 0, 6, true},
+    {"zeGetEventExpProcAddrTable", sizeof(ze_event_exp_dditable_t), 0, 1, false},
     {"zeGetEventPoolProcAddrTable", sizeof(ze_event_pool_dditable_t), 5, 8, false},
     {"zeGetEventProcAddrTable", sizeof(ze_event_dditable_t), 7, 11, true},
     {"zeGetFenceProcAddrTable", sizeof(ze_fence_dditable_t), 5, 5, false},
