@@ -27,11 +27,9 @@ static void read_records(struct record *record, unsigned count)
 }
 
 /* Time that the model gave the set of @a width engines that ran last: until the last one ended.
- * @param rate      of each engine relative to the model's, NULL: 1
  * @param overlap_p did all of them run at one moment? */
 static uint64_t set_time(const struct record *before, const struct record *now, unsigned engines,
-                         unsigned width, const unsigned *rate, bool *overlap_p,
-                         double *balance_p)
+                         unsigned width, bool *overlap_p, double *balance_p)
 {
     uint64_t longest = 0, sum = 0, began = 0, due = UINT64_MAX, time;
     unsigned i, ran = 0;
@@ -41,7 +39,7 @@ static uint64_t set_time(const struct record *before, const struct record *now, 
             continue;
         }
         ran++;
-        time    = (now[i].due - now[i].began) / (rate != NULL ? rate[i] : 1);
+        time    = now[i].due - now[i].began;
         longest = ZR_MAX(longest, time);
         sum += time;
         began = ZR_MAX(began, now[i].began);
@@ -73,7 +71,7 @@ static void test_scaling(void)
         read_records(before, ENGINES);
         OK(zr_copyq_wait(q, host_copy(q, &b, 0, &a, 0, SIZE), FOREVER));
         read_records(now, ENGINES);
-        time = set_time(before, now, ENGINES, width, NULL, &overlap, &balance);
+        time = set_time(before, now, ENGINES, width, &overlap, &balance);
         one  = width == 1 ? time : one;
         CHECK(overlap, "width %u: an engine began when another had ended", width);
         CHECK((double)one >= 0.9 * width * (double)time, "width %u: %.2f times as fast", width,
@@ -117,7 +115,7 @@ static const struct {
 };
 
 /* longest over mean of the engines' times */
-static void test_balance(const char *what, const char *text, const unsigned *rate)
+static void test_balance(const char *what, const char *text)
 {
     enum { ENGINES = 9, MOST = 128 };
     struct zr_i915       *dev = host_start(text, MBPS);
@@ -142,7 +140,7 @@ static void test_balance(const char *what, const char *text, const unsigned *rat
         OK(zr_copyq_submit(q, &seqno));
         OK(zr_copyq_wait(q, seqno, FOREVER));
         read_records(now, ENGINES);
-        (void)set_time(before, now, ENGINES, zr_copyq_width(q), rate, &overlap, &balance);
+        (void)set_time(before, now, ENGINES, zr_copyq_width(q), &overlap, &balance);
         CHECK(balance <= 1.05, "%s, %s: longest/mean %.4f", what, mixes[m].what,
               balance);
         worst = ZR_MAX(worst, balance);
@@ -158,7 +156,7 @@ static void test_balance(const char *what, const char *text, const unsigned *rat
 }
 
 /* The environment is read once in a process: each case has one of its own. */
-static unsigned in_child(const char *rates, const unsigned *rate)
+static unsigned in_child(const char *rates)
 {
     int   status = 1;
     pid_t pid;
@@ -170,11 +168,12 @@ static unsigned in_child(const char *rates, const unsigned *rate)
         if (rates != NULL) {
             setenv("ZERANGE_ENGINE_RATES", rates, 1);
             test_balance("unequal engines",
-                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n", rate);
+                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n"
+                                            "copy_rates = 400 100 200 200 300 100 100 200 400\n");
         } else {
             test_scaling();
             test_balance("equal engines",
-                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n", NULL);
+                         HOST_BACKPORTS_PVC "submission = guc\ncopy_engines = 9\n");
         }
         fflush(stdout);
         _exit(bad != 0);
@@ -185,11 +184,10 @@ static unsigned in_child(const char *rates, const unsigned *rate)
 
 int main(void)
 {
-    static const unsigned rate[] = {4, 1, 2, 2, 3, 1, 1, 2, 4};
-    unsigned              failed;
+    unsigned failed;
 
     srand(11);
-    failed = in_child(NULL, NULL) + in_child("4,1,2,2,3,1,1,2,4", rate);
+    failed = in_child(NULL) + in_child("4,1,2,2,3,1,1,2,4");
     printf("%u wrong\n", failed);
     return failed != 0;
 }
