@@ -233,8 +233,8 @@ static int zr_soft_exec_place(const struct zr_soft_exec *x, unsigned i, uint64_t
     uint64_t           start = zr_soft_plain(vm->dev, x->object[i].offset) &
                      ~(uint64_t)(ZR_SOFT_PAGE - 1);
 
-    if (start % alignment == 0 && start <= limit && size <= limit - start &&
-        zr_soft_vm_is_free(vm, start, size)) {
+    if (!(vm->dev->dirty & ZR_SOFT_DIRTY_HIGH) && start % alignment == 0 && start <= limit &&
+        size <= limit - start && zr_soft_vm_is_free(vm, start, size)) {
         *start_p = start;
         return 0;
     }
