@@ -194,10 +194,8 @@ static void zr_soft_wake_pollers(struct zr_soft_dev *dev)
 /* ---- starting ---- */
 
 static void zr_soft_batch_start(struct zr_soft_dev *dev, struct zr_soft_batch *batch,
-                                struct zr_soft_engine *engine)
+                                struct zr_soft_engine *engine, uint64_t now)
 {
-    uint64_t now = zr_time_ns();
-
     engine->running = batch;
     batch->engine   = engine;
     batch->state    = ZR_SOFT_RUNNING;
@@ -231,6 +229,7 @@ static bool zr_soft_start_set(struct zr_soft_dev *dev, struct zr_soft_req *req, 
     const struct zr_soft_slot *slot = req->slot;
     unsigned                   row, column;
     uint32_t                   mask = 0;
+    uint64_t                   now;
 
     for (column = 0; column < slot->siblings; column++) {
         for (row = 0; row < slot->width; row++) {
@@ -254,9 +253,10 @@ static bool zr_soft_start_set(struct zr_soft_dev *dev, struct zr_soft_req *req, 
         *wanted |= mask;
         return false;
     }
+    now = zr_time_ns(); /* one for all: the barrier lets them go together */
     for (row = 0; row < slot->width; row++) {
         zr_soft_batch_start(dev, &req->batch[row],
-                            &dev->engine[slot->engine[row * slot->siblings + column]]);
+                            &dev->engine[slot->engine[row * slot->siblings + column]], now);
     }
     return true;
 }
@@ -283,7 +283,7 @@ static bool zr_soft_start_rows(struct zr_soft_dev *dev, struct zr_soft_req *req,
             unsigned engine = slot->engine[row * slot->siblings + column];
 
             if (dev->engine[engine].running == NULL && !(*wanted & (1u << engine))) {
-                zr_soft_batch_start(dev, batch, &dev->engine[engine]);
+                zr_soft_batch_start(dev, batch, &dev->engine[engine], zr_time_ns());
                 break;
             }
         }

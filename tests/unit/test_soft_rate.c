@@ -127,9 +127,48 @@ static void scaling(void **state)
     }
 }
 
+/* Engines with rates of their own; the set's statistics say when each may have ended. */
+static void uneven(void **state)
+{
+    static const unsigned rate[] = {200, 100, 100, 100, 100, 50, 50, 50};
+    struct zr_kfile       other_file, saved = opened;
+    struct zr_soft_options options = {.mbps = MBPS, .threads = 2};
+    struct zr_soft_profile profile;
+    struct zr_soft_dev    *other, *before = device;
+    struct client          client = pvc;
+    const struct zr_soft_set_stats *set;
+    struct copy            c;
+    unsigned               i;
+
+    assert_int_equal(zr_soft_profile_load(zr_config()->profiles, "pvc-uneven", &profile), 0);
+    assert_int_equal(zr_soft_dev_create(&profile, &options, &other), 0);
+    assert_int_equal(zr_soft_file_open(other, &other_file.file), 0);
+    opened = other_file;
+    device = other;
+    copy_prepare(&c, 8);
+    copy_run(&c);
+    set = &other->set;
+    assert_int_equal(set->count, 1);
+    assert_int_equal(set->width, 8);
+    assert_true(set->overlap_ns > 0);
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(set->bytes[i], BYTES / 8);
+        assert_int_equal(set->due_ns[i] - set->began_ns[i],
+                         UINT64_C(1000) * (BYTES / 8) / (MBPS * rate[i] / 100));
+        assert_true(set->ended_ns[i] >= set->due_ns[i]);
+        assert_int_equal(zr_soft_engine_find(other, I915_ENGINE_CLASS_COPY, i)->bytes, BYTES / 8);
+    }
+    copy_destroy(&c);
+    opened = saved;
+    device = before;
+    pvc    = client;
+    zr_soft_file_close(other_file.file);
+    zr_soft_dev_destroy(other);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scaling)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scaling), cmocka_unit_test(uneven)};
     struct zr_kif           table   = {
         .name = "soft", .ioctl = own_ioctl, .mmap = own_mmap, .munmap = own_munmap};
     struct zr_soft_options options = {.mbps = MBPS, .threads = 2};
