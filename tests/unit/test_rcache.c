@@ -631,9 +631,65 @@ static void slices_missed_at_once_leave_one_region(void **state)
     assert_int_equal(zr_rcache_destroy(cache), 0);
 }
 
+/* The view alone against a list: ranges of all lengths over each other in three spaces, many of
+ * them with the same start, put in and taken out. */
+static void the_view_finds_what_a_list_finds(void **state)
+{
+    enum { COUNT = 4000, ROUNDS = 20000 };
+    static _Alignas(64) struct zr_view view;
+    struct zr_rcache_region *regions = calloc(COUNT, sizeof(*regions)), *found;
+    bool                    *in      = calloc(COUNT, sizeof(*in));
+    uint64_t                 random  = 1;
+    unsigned                 k, round;
+    bool                     there;
+
+    for (round = 0; round < ROUNDS; round++) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        k      = (unsigned)(random >> 33) % COUNT;
+        if (!in[k] && round % 4 != 0) {
+            struct zr_rcache_region *r = &regions[k];
+
+            r->node.space  = 1 + k % 3;
+            r->node.start  = (random >> 20) % 512 * 0x1000;
+            r->node.end    = r->node.start + 0x1000 * (1 + (random >> 40) % (k % 17 == 0 ? 400 : 5));
+            r->identity.id = 1 + k % 7;
+            zr_view_insert(&view, r);
+            in[k] = true;
+        } else if (in[k] && round % 8 == 0) {
+            zr_view_remove(&view, &regions[k]);
+            in[k] = false;
+        }
+        struct zr_rcache_identity identity = {.id = 1 + (random >> 45) % 7};
+        struct zr_rcache_request  request  = {1 + (random >> 50) % 3, (random >> 25) % 520 * 0x1000,
+                                              0x1000 * (1 + (random >> 55) % 4), &identity, NULL};
+
+        there = false;
+        for (k = 0; k < COUNT && !there; k++) {
+            there = in[k] && regions[k].node.space == request.space &&
+                    regions[k].node.start <= request.start &&
+                    regions[k].node.end >= request.start + request.size &&
+                    regions[k].identity.id == identity.id;
+        }
+        found = zr_view_acquire(&view, &request);
+        assert_int_equal(found != NULL, there);
+        if (found != NULL) {
+            assert_true(in[found - regions] && found->node.space == request.space &&
+                        found->node.start <= request.start &&
+                        found->node.end >= request.start + request.size &&
+                        found->identity.id == identity.id);
+            assert_int_equal(atomic_fetch_sub(&found->state, 1), 1);
+        }
+    }
+    assert_int_equal(zr_view_lookups(&view), ROUNDS);
+    zr_view_fini(&view);
+    free(regions);
+    free(in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_view_finds_what_a_list_finds),
         cmocka_unit_test(requests_that_hit),
         cmocka_unit_test(refuses_nothing_and_wrap),
         cmocka_unit_test(widened_region_serves_neighbours),
