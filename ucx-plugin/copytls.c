@@ -3,6 +3,7 @@
 #include "copytls.h"
 
 #include "copy.h"
+#include "ze.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -104,12 +105,13 @@ static bool copy_available(const ucs_config_allow_list_t *devices)
            md_has_device(component, names[0].md_name, devices);
 }
 
+static atomic_flag said = ATOMIC_FLAG_INIT; /* why a list cannot work: one line will do */
+
 static void tell(const struct selection *s, const char *variable)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    const char        *what = selects(&s->transports, listed(&s->transports, COPY_TL) ||
+    const char *what = selects(&s->transports, listed(&s->transports, COPY_TL) ||
                                                           listed(&s->transports, COPY_ALIAS))
-                                  ? "UCX's module ze is missing or disabled, or has no device"
+                                  ? "there is no device for it"
                                   : "add ze_copy to it";
 
     if (s->transports.mode == UCS_CONFIG_ALLOW_LIST_ALLOW && listed(&s->transports, RANGE_TL)) {
@@ -120,6 +122,21 @@ static void tell(const struct selection *s, const char *variable)
         }
     } else {
         zr_ucs_debug("ze_range is not used: %s selects no ze_copy (%s)", variable, what);
+    }
+}
+
+void zr_transports_tell_unrecognised(void)
+{
+    static atomic_flag asked = ATOMIC_FLAG_INIT;
+    const char        *list  = getenv("UCX_TLS");
+    uint32_t           count = 0;
+
+    /* Later it may be UCX's own module that has started Level Zero. */
+    if (!atomic_flag_test_and_set(&asked) && zeDriverGet(&count, NULL) == ZE_RESULT_SUCCESS &&
+        count > 0 && !atomic_flag_test_and_set(&said)) {
+        zr_ucs_warn("UCX_TLS=%s selects no transport that copies device memory (ze_copy): this "
+                    "application uses Level Zero, but UCX will take its memory for the host's",
+                    list != NULL ? list : "");
     }
 }
 

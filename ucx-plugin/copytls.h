@@ -18,4 +18,10 @@
  */
 void zr_transports_selected(bool *range_p, bool *copy_p);
 
+/**
+ * For lists that select neither: UCX does not recognise device memory then and crashes on it. Says
+ * so, once, if the application has started Level Zero by now; one that has not hears nothing.
+ */
+void zr_transports_tell_unrecognised(void);
+
 #endif

@@ -66,6 +66,7 @@ ucs_status_t zr_md_query_resources(struct zr_uct_component *component,
 
     zr_transports_selected(&range, &copy);
     if (!range && !copy) {
+        zr_transports_tell_unrecognised();
         return uct_md_query_empty_md_resource(resources_p, count_p);
     }
     ze = zr_ze_get();

@@ -1,9 +1,16 @@
-/* Lets ucx_perftest use Level Zero memory where UCX brings no such module (before 1.19), with
- * LD_PRELOAD: fills ucx_perftest's table of memory types. In any other program it does nothing. */
+/* Preloaded into ucx_perftest. Where UCX brings no module for Level Zero memory (before 1.19) this
+ * is one; and with PERFTEST_OBJECTS=N memory that a transport allocates for it is a range of N
+ * physical objects instead. In any other program it does nothing. */
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <dlfcn.h>
 #include <level_zero/ze_api.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <uct/api/uct.h>
+
+#define EXPORT     __attribute__((visibility("default")))
+#define MAX_RANGES 16
 
 struct allocator {
     ucs_memory_type_t type;
@@ -16,6 +23,8 @@ struct allocator {
 };
 
 extern const struct allocator *ucx_perf_mem_type_allocators[] __attribute__((weak));
+
+/* ---- the module ---- */
 
 static ze_command_list_handle_t list;
 
@@ -76,4 +85,126 @@ __attribute__((constructor)) static void fill_table(void)
         ucx_perf_mem_type_allocators[UCS_MEMORY_TYPE_ZE_DEVICE] == NULL) {
         ucx_perf_mem_type_allocators[UCS_MEMORY_TYPE_ZE_DEVICE] = &device;
     }
+}
+
+/* ---- device memory that is a range of several objects ---- */
+
+static struct range {
+    char                     *ptr;
+    size_t                    size;
+    unsigned                  objects;
+    ze_physical_mem_handle_t *phys;
+} ranges[MAX_RANGES];
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned objects_wanted(void)
+{
+    const char *text = getenv("PERFTEST_OBJECTS");
+
+    return text != NULL ? (unsigned)atoi(text) : 0;
+}
+
+static ze_result_t map_objects(ze_context_handle_t context, ze_device_handle_t device,
+                               struct range *range, size_t object_size)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                   .flags = ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE,
+                                   .size  = object_size};
+    ze_result_t            result = ZE_RESULT_SUCCESS;
+    unsigned               k;
+
+    for (k = 0; k < range->objects && result == ZE_RESULT_SUCCESS; k++) {
+        result = zePhysicalMemCreate(context, device, &desc, &range->phys[k]);
+        if (result == ZE_RESULT_SUCCESS) {
+            result = zeVirtualMemMap(context, range->ptr + k * object_size, object_size,
+                                     range->phys[k], 0, ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE);
+        }
+    }
+    return result;
+}
+
+/* Nothing is undone on failure: ucx_perftest ends then. */
+static ze_result_t range_make(ze_context_handle_t context, ze_device_handle_t device, size_t size,
+                              unsigned objects, void **ptr_p)
+{
+    size_t        page = 0, object_size;
+    struct range *range = NULL;
+    void         *ptr;
+    ze_result_t   result;
+    unsigned      k;
+
+    result = zeVirtualMemQueryPageSize(context, device, size / objects + 1, &page);
+    if (result != ZE_RESULT_SUCCESS) {
+        return result;
+    }
+    object_size = ((size + objects - 1) / objects + page - 1) / page * page;
+    for (k = 0; k < MAX_RANGES && range == NULL; k++) {
+        range = ranges[k].ptr == NULL ? &ranges[k] : NULL;
+    }
+    if (range == NULL || (range->phys = calloc(objects, sizeof(*range->phys))) == NULL) {
+        return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    range->objects = objects;
+    range->size    = objects * object_size;
+    result         = zeVirtualMemReserve(context, NULL, range->size, &ptr);
+    if (result == ZE_RESULT_SUCCESS) {
+        range->ptr = ptr;
+        result     = map_objects(context, device, range, object_size);
+    }
+    if (result == ZE_RESULT_SUCCESS) {
+        *ptr_p = ptr;
+        fprintf(stderr, "perftest: %zu bytes at %p are %u objects of %zu\n", size, ptr, objects,
+                object_size);
+    }
+    return result;
+}
+
+static void range_free(ze_context_handle_t context, struct range *range)
+{
+    size_t   object_size = range->size / range->objects;
+    unsigned k;
+
+    for (k = 0; k < range->objects; k++) {
+        zeVirtualMemUnmap(context, range->ptr + k * object_size, object_size);
+        zePhysicalMemDestroy(context, range->phys[k]);
+    }
+    zeVirtualMemFree(context, range->ptr, range->size);
+    free(range->phys);
+    range->ptr = NULL;
+}
+
+EXPORT ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context,
+                                               const ze_device_mem_alloc_desc_t *desc,
+                                               size_t size, size_t alignment,
+                                               ze_device_handle_t device, void **ptr_p)
+{
+    unsigned    objects = objects_wanted();
+    ze_result_t result;
+
+    if (objects == 0) {
+        __typeof__(&zeMemAllocDevice) next = dlsym(RTLD_NEXT, __func__);
+
+        return next(context, desc, size, alignment, device, ptr_p);
+    }
+    pthread_mutex_lock(&ranges_lock);
+    result = range_make(context, device, size, objects, ptr_p);
+    pthread_mutex_unlock(&ranges_lock);
+    return result;
+}
+
+EXPORT ze_result_t ZE_APICALL zeMemFree(ze_context_handle_t context, void *ptr)
+{
+    __typeof__(&zeMemFree) next  = dlsym(RTLD_NEXT, __func__);
+    struct range          *range = NULL;
+    unsigned               k;
+
+    pthread_mutex_lock(&ranges_lock);
+    for (k = 0; k < MAX_RANGES && range == NULL; k++) {
+        range = ptr != NULL && ranges[k].ptr == ptr ? &ranges[k] : NULL;
+    }
+    if (range != NULL) {
+        range_free(context, range);
+    }
+    pthread_mutex_unlock(&ranges_lock);
+    return range != NULL ? ZE_RESULT_SUCCESS : next(context, ptr);
 }

@@ -291,9 +291,14 @@ static void body(void)
 /* UCP leaves UCX's own ze_copy out of workers that sleep, see docs/ucx.md: ours is not. */
 static void choose_copy_transport(void)
 {
-    if (cases[current].sleeps) {
-        setenv("UCX_MODULES", "^ze", 0);
-    } else {
+    static int given = -1;
+
+    if (given < 0) {
+        given = getenv("UCX_MODULES") != NULL;
+    }
+    if (!given && cases[current].sleeps) {
+        setenv("UCX_MODULES", "^ze", 1);
+    } else if (!given) {
         unsetenv("UCX_MODULES");
     }
 }
