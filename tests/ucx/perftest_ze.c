@@ -1,6 +1,6 @@
-/* Preloaded into ucx_perftest. Where UCX brings no module for Level Zero memory (before 1.19) this
- * is one; and with PERFTEST_OBJECTS=N memory that a transport allocates for it is a range of N
- * physical objects instead. In any other program it does nothing. */
+/* Preloaded into ucx_perftest. Where UCX has no module for Level Zero memory (before 1.19, or
+ * disabled) this is one; and with PERFTEST_OBJECTS=N the device memory that our ze_copy allocates
+ * for it is a range of N physical objects instead. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <dlfcn.h>
 #include <level_zero/ze_api.h>
