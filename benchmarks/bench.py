@@ -15,6 +15,8 @@ MPIRUN = os.path.join(HERE, '..', 'tests', 'mpirun.sh')
 MIB = 1 << 20
 HOST = 'sm,self,cma,ze_copy'
 LIMIT_S = 180  # of one program; longer means that it hangs
+QUICK_S = 175  # --quick begins no round that would end later, less what comes after the rounds
+QUICK_REST_S = 25
 
 
 def median(values):
@@ -183,7 +185,8 @@ class Bench:
                 'threads_different': 'two threads, different', 'threads_same': 'two threads, same'}
         if self.round == 1 or not o.quick:
             self.measure('register', 'ze_range',
-                         ['zr_range', 'register', '-r', '5'], hits, ranks=0, key='ranges')
+                         ['zr_range', 'register', '-r', '3' if o.quick else '5'], hits, ranks=0,
+                         key='ranges')
             self.measure('engines', 'ze_range', ['zr_engines', '-e', '1:9', '-r', '3'],
                          {'of_linear': 'engines', 'bandwidth_mb_s': 'engines MB/s'}, ranks=0,
                          key='engines')
@@ -428,7 +431,7 @@ def write_markdown(bench, rows, path, plots):
              f'{version_of(["ucx_info", "-v"], "Library version")}; '
              f'{version_of(["mpirun", "--version"], "mpirun")}; device '
              f'{os.environ.get("ZERANGE_SOFT", "real")}.  ',
-             f'{o.rounds} interleaved rounds{", quick" if o.quick else ""}; a ratio is the median '
+             f'{bench.rounds_done} interleaved rounds{", quick" if o.quick else ""}; a ratio is the median '
              'of the ratios of the rounds, its spread the least and the greatest. Load before: '
              f'{bench.load}.', '', '## Targets', ''] + bench.summary(rows)
     if bench.failures:
@@ -547,7 +550,14 @@ def main():
     for bench.round in range(1, options.rounds + 1):
         if not sys.stderr.isatty():
             print(f'round {bench.round} of {options.rounds}', file=sys.stderr)
+        start = time.monotonic()
         bench.one_round()
+        bench.rounds_done = bench.round
+        if options.quick and bench.round < options.rounds and \
+                2 * time.monotonic() - start - bench.began > QUICK_S - QUICK_REST_S:
+            print(f'bench: this machine is busy or slow: --quick ends after {bench.round} of '
+                  f'{options.rounds} rounds', file=sys.stderr)
+            break
     bench.host_only()
     bench.growth()
     bench.progress('')

@@ -196,6 +196,7 @@ static void close_region(struct zr_rcache *cache, struct zr_rcache_region *regio
     cache->ops->close(cache->owner, region);
     atomic_fetch_sub(&cache->alive, 1);
     pthread_mutex_lock(&cache->lock);
+    zr_view_forget(&cache->view, region);
     zr_view_retire(&cache->view, &region->retired);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -132,17 +132,47 @@ static struct zr_rcache_region *search(const struct zr_view_array      *array,
     }
 }
 
+static bool answers(const struct zr_rcache_region *region, const struct zr_rcache_request *request)
+{
+    return region->node.space == request->space && region->node.start <= request->start &&
+           region->node.end >= request->start + request->size &&
+           (request->identity == NULL || same(&region->identity, request->identity));
+}
+
+static unsigned hint_of(const struct zr_rcache_request *request)
+{
+    uint64_t key = (request->start >> 12 ^ request->space << 40) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (unsigned)(key >> 32) % ZR_VIEW_HINTS;
+}
+
+/* Either zr_view_forget, which comes after the region was made stale, sees the hint, or this sees
+ * that the region is stale. */
+static void hint_set(_Atomic(struct zr_rcache_region *) *hint, struct zr_rcache_region *region)
+{
+    atomic_store(hint, region);
+    if (atomic_load(&region->state) & ZR_RCACHE_STALE) {
+        atomic_store(hint, NULL);
+    }
+}
+
 struct zr_rcache_region *zr_view_acquire(struct zr_view *view,
                                          const struct zr_rcache_request *request)
 {
-    _Atomic uint64_t *readers = &view->stripes[stripe()].readers[atomic_load(&view->epoch) & 1];
-    struct zr_rcache_region *region = NULL;
+    unsigned          mine    = stripe();
+    _Atomic uint64_t *readers = &view->stripes[mine].readers[atomic_load(&view->epoch) & 1];
+    _Atomic(struct zr_rcache_region *) *hint = &view->stripes[mine].hints[hint_of(request)];
+    struct zr_rcache_region *region;
     struct zr_view_array    *array;
 
     atomic_fetch_add(readers, ZR_VIEW_INSIDE + 2); /* one inside, and one more so far */
-    array = atomic_load(&view->array);
-    if (array != NULL) {
-        region = search(array, request);
+    region = atomic_load_explicit(hint, memory_order_acquire);
+    if (region == NULL || !answers(region, request) || !zr_rcache_region_acquire(region)) {
+        array  = atomic_load(&view->array);
+        region = array != NULL ? search(array, request) : NULL;
+        if (region != NULL) {
+            hint_set(hint, region);
+        }
     }
     atomic_fetch_sub_explicit(readers, 1, memory_order_release);
     return region;
@@ -192,6 +222,19 @@ static void advance(struct zr_view *view)
     for (; item != NULL; item = next) {
         next = item->next;
         free(item);
+    }
+}
+
+void zr_view_forget(struct zr_view *view, const struct zr_rcache_region *region)
+{
+    unsigned k, i;
+
+    for (k = 0; k < ZR_VIEW_STRIPES; k++) {
+        for (i = 0; i < ZR_VIEW_HINTS; i++) {
+            if (atomic_load(&view->stripes[k].hints[i]) == region) {
+                atomic_store(&view->stripes[k].hints[i], NULL);
+            }
+        }
     }
 }
 

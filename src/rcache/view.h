@@ -31,6 +31,7 @@ struct zr_retired {
 };
 
 #define ZR_VIEW_INSIDE  UINT64_C(0xffff)
+#define ZR_VIEW_HINTS   256 /* of a stripe */
 #define ZR_VIEW_STRIPES 16 /* readers of different threads write to different cache lines */
 
 struct zr_view {
@@ -39,6 +40,8 @@ struct zr_view {
     struct {
         /* By the parity of their epoch: readers inside (ZR_VIEW_INSIDE), and all so far. */
         _Alignas(64) _Atomic uint64_t readers[2];
+        /* What answered last, by the address asked for: mostly it does again. */
+        _Alignas(64) _Atomic(struct zr_rcache_region *) hints[ZR_VIEW_HINTS];
     } stripes[ZR_VIEW_STRIPES];
     struct zr_retired *retired; /* the newest first; guarded by the cache's mutex */
 };
@@ -56,6 +59,8 @@ uint64_t zr_view_lookups(const struct zr_view *view);
 /** Without memory for it the region is not in the view and is found by the slow way only. */
 void zr_view_insert(struct zr_view *view, struct zr_rcache_region *region);
 void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region);
+/** Before a region is retired: it is stale, and no hint leads to it after this. */
+void zr_view_forget(struct zr_view *view, const struct zr_rcache_region *region);
 /** Free @a item, whose first member is @a item, when no reader can see it. */
 void zr_view_retire(struct zr_view *view, struct zr_retired *item);
 /** Nobody reads any more. */

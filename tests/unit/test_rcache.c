@@ -656,7 +656,10 @@ static void the_view_finds_what_a_list_finds(void **state)
             zr_view_insert(&view, r);
             in[k] = true;
         } else if (in[k] && round % 8 == 0) {
+            atomic_store(&regions[k].state, ZR_RCACHE_STALE);
             zr_view_remove(&view, &regions[k]);
+            zr_view_forget(&view, &regions[k]);
+            atomic_store(&regions[k].state, 0); /* to be used again */
             in[k] = false;
         }
         struct zr_rcache_identity identity = {.id = 1 + (random >> 45) % 7};
