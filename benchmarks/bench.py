@@ -485,17 +485,17 @@ def write_plots(bench, folder):
         if not series:
             continue
         script = [f'set title "{title}"', f'set xlabel "{xlabel}"', f'set ylabel "{ylabel}"',
-                  'set grid', 'set key left top' if 'y' not in logs else 'set key outside',
+                  'set grid', 'set colorsequence podo', 'set key left top' if 'y' not in logs else 'set key outside',
                   'set style data linespoints']
         for axis in logs:
             script.append(f'set logscale {axis} {2 if axis == "x" else 10}')
         if name in ('bandwidth', 'latency'):
-            script.append('set format x "%.0s%cB"')
+            script.append('set format x "%.0b%BB"')
         for k, values in enumerate(series.values()):
             script.append(f'$d{k} << END')
             script += [f'{x} {y}' for x, y in values.items()]
             script.append('END')
-        plot = 'plot ' + ', '.join(f'$d{k} title "{who}" pointtype {k + 4}'
+        plot = 'plot ' + ', '.join(f'$d{k} title "{who}" noenhanced pointtype {k + 4}'
                                    for k, who in enumerate(series))
         for terminal, suffix in (('svg size 800,480 dynamic background "white"', 'svg'),
                                  ('png size 800,480', 'png')):
