@@ -17,6 +17,7 @@
  * shares its CPU with a loop that gives nothing away, and ends later than the submitter would. */
 #define ZR_SOFT_INLINE_BUDGET     ZR_MIB
 #define ZR_SOFT_INLINE_BUDGET_FEW (256 * ZR_MIB)
+#define ZR_SOFT_INLINE_TURNS      256 /* of batches that wait for each other, or jump back */
 #define ZR_SOFT_SLICE_BUDGET      ZR_MIB /* of a thread before another batch has its turn */
 #define ZR_SOFT_SLICE_DIRTY       (64 * ZR_KIB)
 #define ZR_SOFT_PREEMPT_NS        UINT64_C(640000000) /* the kernel's preempt_timeout_ms */
@@ -783,7 +784,7 @@ static void *zr_soft_thread(void *arg)
 static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
 {
     struct zr_soft_batch *batch = req->batch;
-    unsigned              row, width = req->width;
+    unsigned              row, width = req->width, turns = ZR_SOFT_INLINE_TURNS;
     enum zr_soft_step     step[16];
     uint64_t              budget = dev->max_threads > 2 ? ZR_SOFT_INLINE_BUDGET
                                                         : ZR_SOFT_INLINE_BUDGET_FEW;
@@ -806,7 +807,7 @@ static void zr_soft_run_inline(struct zr_soft_dev *dev, struct zr_soft_req *req)
         for (row = 0; row < width; row++) {
             progress |= step[row] == ZR_SOFT_BLOCKED && atomic_load(&dev->stores) != before;
         }
-    } while (progress && budget > 0);
+    } while (progress && budget > 0 && --turns > 0);
     pthread_mutex_lock(&dev->lock);
     zr_soft_slice_over(dev);
     req->run_inline = false;

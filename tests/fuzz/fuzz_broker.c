@@ -63,8 +63,11 @@ static bool answer_read(int sock, const struct zr_broker_request *request)
                            .msg_controllen = sizeof(control)};
     struct cmsghdr *cmsg;
     unsigned        i, n = 0;
-    ssize_t         got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+    ssize_t         got;
 
+    do { /* the fuzzer's own clock interrupts */
+        got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
     if (got <= 0) {
         NEED(got == 0 || errno == ECONNRESET); /* always an answer or an end */
         return false;
@@ -98,7 +101,9 @@ static void packets(const uint8_t *data, size_t size)
     bool                     more = true;
 
     NEED(setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
-    NEED(connect(sock, (struct sockaddr *)&address, address_length) == 0);
+    while (connect(sock, (struct sockaddr *)&address, address_length) != 0) {
+        NEED(errno == EINTR);
+    }
     while (more && size > 0) {
         request = (struct zr_broker_request){.magic     = ZR_BROKER_MAGIC,
                                              .version   = ZR_WIRE_VERSION,
