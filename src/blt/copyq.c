@@ -13,6 +13,16 @@
 
 /* ---- life ---- */
 
+static void zr_copyq_find_first(struct zr_copyq *q)
+{
+    q->first_single = zr_ctx_single(q->ctx) == 0;
+    q->first_row    = 0;
+    while (q->first_row < q->width && (zr_ctx_siblings(q->ctx) > 1 ||
+                                       zr_ctx_engine_at(q->ctx, q->first_row, 0) != 0)) {
+        q->first_row++;
+    }
+}
+
 /* The rate of a row is that of the slowest engine it may run on. */
 static bool zr_copyq_read_rates(struct zr_copyq *q)
 {
@@ -59,6 +69,7 @@ ze_result_t zr_copyq_create(struct zr_i915 *dev, unsigned max_width, struct zr_c
     }
     q->width     = zr_ctx_width(q->ctx);
     q->has_rates = zr_copyq_read_rates(q);
+    zr_copyq_find_first(q);
     result       = zr_bo_create(dev, ZR_LINES_BYTES + (uint64_t)q->width * ZR_BLT_SCRATCH,
                                 ZR_PLACE_SYSTEM, ZR_CACHE_CACHED, &q->page);
     if (result != ZE_RESULT_SUCCESS) {

@@ -48,7 +48,7 @@ static const struct zr_blt_caps all_caps[] = {
      16384},
     {"Meteor Lake", ZR_BLT_GEN125, 0, false, false, ZR_BLT_DRAIN_COLOR, 22, 16, 64, 5, 16384,
      16384, 16384},
-    {"Ponte Vecchio", ZR_BLT_PVC, -1, true, true, ZR_BLT_DRAIN_SET, 0, 0, 0, 1, 256 * 1024,
+    {"Ponte Vecchio", ZR_BLT_PVC, -1, true, true, ZR_BLT_DRAIN_SET, 0, 16, 0, 1, 256 * 1024,
      16384, 512},
 };
 
@@ -464,7 +464,7 @@ static bool zr_emit_drain(const struct zr_blt_caps *caps, struct zr_blt_out *out
     static const uint8_t black[8];
     struct zr_blt_side   scratch = {out->scratch, true};
 
-    switch (caps->drain) {
+    switch (caps->drain == ZR_BLT_DRAIN_SET && out->first ? ZR_BLT_DRAIN_COLOR : caps->drain) {
     case ZR_BLT_DRAIN_COLOR:
         return zr_emit_fast_color(caps, out, scratch, (struct zr_blt_rect){1, 4, 4096}, black, 8);
     case ZR_BLT_DRAIN_SET:

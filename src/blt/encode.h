@@ -16,7 +16,7 @@
 enum zr_blt_drain {
     ZR_BLT_DRAIN_NONE,
     ZR_BLT_DRAIN_COLOR, /* XY_FAST_COLOR_BLT of one pixel in four rows */
-    ZR_BLT_DRAIN_SET,   /* MEM_SET of ZR_BLT_SCRATCH bytes */
+    ZR_BLT_DRAIN_SET,   /* MEM_SET of ZR_BLT_SCRATCH bytes; as above on the first engine */
 };
 
 /* What copy engines of one kind can do. Lengths in bytes. */
@@ -25,7 +25,7 @@ struct zr_blt_caps {
     enum zr_blt_gen   gen;
     int               discrete;        /* 1: device memory, 0: none, -1: both alike */
     bool              mem_copy;        /* MEM_COPY and MEM_SET; what each engine has, while XY
-                                          commands are for the first engine only: none is used */
+                                          commands are for the first engine only */
     bool              mem_fence;       /* writes to system memory are ordered by MI_MEM_FENCE */
     enum zr_blt_drain drain;
     uint8_t           block_dwords;    /* of XY_BLOCK_COPY_BLT */
@@ -51,6 +51,7 @@ struct zr_blt_out {
     unsigned  used, size; /* dwords */
     uint64_t  scratch;    /* GPU address of ZR_BLT_SCRATCH bytes in system memory, page aligned */
     bool      dirty;      /* copies or fills since the last flush */
+    bool      first;      /* it is the first copy engine that runs it, and no other */
 };
 
 /* One side of a copy: GPU address of its first byte, and whether it lies in system memory. */

@@ -56,6 +56,8 @@ struct zr_copyq {
     struct zr_ctx            *ctx;
     const struct zr_blt_caps *caps;
     unsigned                  width;
+    unsigned                  first_row;    /* of a set: runs on the first engine only */
+    bool                      first_single; /* so does the slot of one engine */
     bool                      has_rates;
     uint32_t                  rate[ZR_MAX_ENGINES]; /* relative, by row */
     struct zr_bo             *page; /* lines, then ZR_BLT_SCRATCH bytes per engine row */

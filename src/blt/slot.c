@@ -130,6 +130,7 @@ ze_result_t zr_slot_open(struct zr_copyq *q, bool wide, struct zr_slot **slot_p)
     for (i = 0; i < rows; i++) {
         slot->row[i].out.used  = 0;
         slot->row[i].out.dirty = false;
+        slot->row[i].out.first = wide ? q->first_row == i : q->first_single;
         slot->row[i].load      = 0;
     }
     for (i = 0; i < rows && result == ZE_RESULT_SUCCESS; i++) {

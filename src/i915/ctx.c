@@ -80,7 +80,7 @@ static void zr_ctx_map_fill(const struct zr_ctx *ctx, struct zr_ctx_map *map)
         next = (uintptr_t)&map->parallel;
     }
     map->engines.extensions = next;
-    zr_ctx_map_slot(map, slots - 1, ctx->balanced, zr_ctx_engine(dev, ctx->engine[0]));
+    zr_ctx_map_slot(map, slots - 1, ctx->balanced, zr_ctx_engine(dev, ctx->single));
     map->size = (uint32_t)(sizeof(map->engines.extensions) +
                            slots * sizeof(map->engines.engines[0]));
 }
@@ -208,14 +208,16 @@ static bool zr_ctx_is_final(int ret)
 }
 
 /* Short copies of several contexts need not wait for each other: their slot is whichever engine is
- * free, where the kernel does that. Asked once per device. */
+ * free, where the kernel does that. Asked once per device. Ponte Vecchio's engines are not alike:
+ * the first one has more commands, and is cheaper to drain. */
 static int zr_ctx_ask_balance(struct zr_ctx *ctx)
 {
     struct zr_i915 *dev = ctx->dev;
     uint32_t        id;
     int             ret;
 
-    if (dev->info.num_engines == 1 || atomic_load(&dev->balance) == ZR_BALANCE_NO) {
+    if (dev->info.num_engines == 1 || dev->info.gen == ZR_BLT_PVC ||
+        atomic_load(&dev->balance) == ZR_BALANCE_NO) {
         return 0;
     }
     ctx->balanced = true;
@@ -241,8 +243,12 @@ static int zr_ctx_ask_balance(struct zr_ctx *ctx)
 static int zr_ctx_choose(struct zr_ctx *ctx, unsigned most, uint32_t *id_p)
 {
     unsigned width = ctx->dev->info.num_engines;
-    int      ret   = zr_ctx_ask_balance(ctx);
+    int      ret;
 
+    for (ctx->single = width - 1;
+         ctx->single > 0 && ctx->dev->info.engine[ctx->single].instance != 0; ctx->single--) {
+    }
+    ret = zr_ctx_ask_balance(ctx);
     if (ret != 0) {
         return ret;
     }
@@ -351,6 +357,11 @@ unsigned zr_ctx_width(const struct zr_ctx *ctx)
 unsigned zr_ctx_siblings(const struct zr_ctx *ctx)
 {
     return ctx->siblings;
+}
+
+int zr_ctx_single(const struct zr_ctx *ctx)
+{
+    return ctx->balanced ? -1 : (int)ctx->dev->info.engine[ctx->single].instance;
 }
 
 unsigned zr_ctx_engine_at(const struct zr_ctx *ctx, unsigned row, unsigned place)

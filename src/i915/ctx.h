@@ -13,7 +13,8 @@ struct zr_ctx {
     unsigned        width;    /* rows of the parallel slot, 1: there is none */
     unsigned        siblings; /* places where the kernel may put the set */
     uint8_t         engine[ZR_MAX_ENGINES]; /* row * siblings + place: index in info.engine */
-    bool            balanced; /* the slot of one engine is any of them */
+    unsigned        single;   /* index in info.engine of the slot of one engine */
+    bool            balanced; /* the kernel chooses it */
 
     struct drm_i915_gem_exec_object2 *list; /* of the last submission, reused */
     unsigned                          list_size;

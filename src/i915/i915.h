@@ -108,7 +108,7 @@ void zr_bo_unref(struct zr_bo *bo);
 /* ---- contexts and submission ---- */
 
 /* A kernel context: slot 0 is the parallel slot of width() engines, slot 1 one engine, which the
- * kernel chooses where it can. With width 1 there is only slot 0. Not thread safe: its queue's lock guards it; zr_ctx_wait and
+ * kernel chooses where it can and all are alike. With width 1 there is only slot 0. Not thread safe: its queue's lock guards it; zr_ctx_wait and
  * zr_ctx_check alone may run beside any call but zr_ctx_destroy. */
 struct zr_ctx;
 
@@ -121,6 +121,8 @@ void zr_ctx_destroy(struct zr_ctx *ctx);
 unsigned zr_ctx_width(const struct zr_ctx *ctx);
 /* Places for a set; the kernel chooses one for each. */
 unsigned zr_ctx_siblings(const struct zr_ctx *ctx);
+/* uAPI instance of the engine of the slot of one, -1: the kernel chooses. */
+int zr_ctx_single(const struct zr_ctx *ctx);
 /* uAPI instance of the copy engine of a row in a place. */
 unsigned zr_ctx_engine_at(const struct zr_ctx *ctx, unsigned row, unsigned place);
 

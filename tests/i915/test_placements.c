@@ -81,17 +81,20 @@ static const struct {
     unsigned    most;  /* engines of one copy */
     unsigned    width, siblings;
     unsigned    instance[9]; /* row * siblings + place */
+    int         single;      /* engine of short copies, -1: the kernel's choice */
 } choices[] = {
     {"all nine", HOST_BACKPORTS_PVC GUC "copy_engines = 9\n", 0, 0, 9, 1,
      {0, 1, 2, 3, 4, 5, 6, 7, 8}},
     {"four of nine", HOST_BACKPORTS_PVC GUC "copy_engines = 9\n", 0, 4, 4, 2,
      {0, 4, 1, 5, 2, 6, 3, 7}},
     {"two of four, as example 2", HOST_UPSTREAM_DG2 GUC "copy_engines = 4\n", 0, 2, 2, 2,
-     {0, 2, 1, 3}},
+     {0, 2, 1, 3}, -1},
     {"two of four, as example 1", HOST_UPSTREAM_DG2 "submission = execlists\ncopy_engines = 4\n",
-     0, 2, 2, 1, {0, 1}},
+     0, 2, 2, 1, {0, 1}, -1},
     {"permuted", HOST_BACKPORTS_PVC GUC "copy_engines = 6\ncopy_logical = 0 3 1 4 2 5\n", 0, 0, 6,
      1, {0, 2, 4, 1, 3, 5}},
+    {"permuted, the first not first", HOST_BACKPORTS_PVC GUC
+     "copy_engines = 3\ncopy_logical = 2 0 1\n", 0, 0, 3, 1, {1, 2, 0}, 0},
     {"a hole", HOST_BACKPORTS_PVC GUC "copy_engines = 5\ncopy_logical = 0 1 4 5 6\n", 0, 0, 3, 1,
      {2, 3, 4}},
     {"pairs around a hole", HOST_BACKPORTS_PVC GUC "copy_engines = 5\ncopy_logical = 0 1 4 5 6\n",
@@ -145,6 +148,8 @@ static void test_choices(void)
                       zr_ctx_engine_at(ctx, row, place));
             }
         }
+        CHECK(zr_ctx_single(ctx) == choices[c].single, "%s: short copies on %d", choices[c].what,
+              zr_ctx_single(ctx));
         CHECK(tile_size == 0 || zr_i915_info(dev)->num_engines == tile_size, "%s: %u engines",
               choices[c].what, zr_i915_info(dev)->num_engines);
         zr_ctx_destroy(ctx);

@@ -320,18 +320,22 @@ static void test_drain(void)
     static const struct {
         enum zr_blt_gen gen;
         bool            discrete;
+        bool            first; /* engine */
         unsigned        count;
         uint32_t        dw[22];
     } cases[] = {
-        {ZR_BLT_GEN12, false, 5, {0x13004003, 0x1000, 1, 9, 0}},
-        {ZR_BLT_GEN12, true, 5, {0x13004003, 0x1000, 1, 9, 0}},
-        {ZR_BLT_GEN125, true, 21,
+        {ZR_BLT_GEN12, false, true, 5, {0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_GEN12, true, true, 5, {0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_GEN125, true, true, 21,
          {0x5118000e, 4095 | 1 << 22, 0, 4 << 16 | 1, 0x7000, 0xffff8000, 1u << 31, 0, 0, 0, 0, 0,
           0, 0x20000003, 0, 0, 0x13004003, 0x1000, 1, 9, 0}},
-        {ZR_BLT_GEN125, false, 21,
+        {ZR_BLT_GEN125, false, false, 21,
          {0x5118000e, 4095 | 5 << 22, 0, 4 << 16 | 1, 0x7000, 0xffff8000, 1u << 31, 0, 0, 0, 0, 0,
           0, 0x20000003, 0, 0, 0x13004003, 0x1000, 1, 9, 0}},
-        {ZR_BLT_PVC, true, 13,
+        {ZR_BLT_PVC, true, true, 22,
+         {0x5118000e, 4095 | 1 << 22, 0, 4 << 16 | 1, 0x7000, 0xffff8000, 1u << 31, 0, 0, 0, 0, 0,
+          0, 0x20000003, 0, 0, 0x04800000, 0x13004003, 0x1000, 1, 9, 0}},
+        {ZR_BLT_PVC, true, false, 13,
          {0x56c00005, 32767, 0, 32767, 0x7000, 0xffff8000, 1 << 1, 0x04800000, 0x13004003, 0x1000,
           1, 9, 0}},
     };
@@ -343,9 +347,10 @@ static void test_drain(void)
         struct zr_blt_out         out  = new_out(LIMIT);
 
         out.scratch = UINT64_C(0xffff800000007000);
+        out.first   = cases[i].first;
         CHECK(zr_blt_copy(caps, &out, side, side, 100) && out.dirty, "%s", caps->name);
-        copies = out.used;
-        out    = (struct zr_blt_out){buffer, 0, LIMIT, out.scratch, out.dirty};
+        copies   = out.used;
+        out.used = 0;
         CHECK(zr_blt_flush_write(caps, &out, UINT64_C(0x100001000), 9), "%s", caps->name);
         check_dwords(caps->name, &out, cases[i].dw, cases[i].count);
         CHECK(out.used <= ZR_BLT_FLUSH_DWORDS && !out.dirty && copies > 0, "%s", caps->name);
