@@ -22,13 +22,13 @@ runs() {
     shift 2
     for test in "$@"; do
         ran=$((ran + 1))
-        env ZERANGE_SOFT="$profile" "${trick[@]+"${trick[@]}"}" timeout -k 5 300 \
+        env ZERANGE_LOG=info ZERANGE_SOFT="$profile" "${trick[@]+"${trick[@]}"}" timeout -k 5 300 \
             "$builddir/$test" >"$work/out" 2>&1
         status=$?
         [ $status -ne 0 ] || continue
         failed=$((failed + 1))
         echo "$test on $profile${dirty:+, dirty $dirty}: status $status"
-        grep -v '^\[ *\(RUN\|OK\)' "$work/out" | tail -n 15 | sed 's/^/    /'
+        grep -v '^\[ *\(RUN\|OK\)' "$work/out" | tail -n 25 | sed 's/^/    /'
     done
 }
 
