@@ -6,6 +6,7 @@
 
 #include "zerange/zerange.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,6 +356,7 @@ static struct answer ask(int sock, enum what what, const struct range *range,
     return answer;
 }
 
+/* All their pages are there, as those of the objects are. */
 static bool make_memfds(int *fds, unsigned count, uint64_t size)
 {
     unsigned i;
@@ -362,7 +364,7 @@ static bool make_memfds(int *fds, unsigned count, uint64_t size)
     for (i = 0; i < count; i++) {
         fds[i] = memfd_create("beside", MFD_CLOEXEC);
         if (fds[i] < 0 || ftruncate(fds[i], (off_t)size) != 0 ||
-            pwrite(fds[i], "x", 1, 0) != 1) {
+            fallocate(fds[i], 0, 0, (off_t)size) != 0) {
             while (i-- > 0) {
                 close(fds[i]);
             }

@@ -19,6 +19,7 @@
 #define ZR_SOFT_STREAM_DEFAULT (8 * ZR_MIB) /* where the size of the cache is not known */
 #define ZR_SOFT_STREAM_SHORT   1024         /* a piece so short is not worth a fence */
 #define ZR_SOFT_LINE           64u
+#define ZR_SOFT_LOOK           256 /* commands: if they copy no more than that, it is not much */
 
 uint64_t zr_soft_stream_bytes(void)
 {
@@ -65,13 +66,11 @@ static uint64_t zr_soft_set_bytes(struct zr_soft_req *req, uint64_t enough)
 {
     uint64_t       bytes = 0, available = 0, at = req->batch[0].start;
     const uint8_t *cpu = zr_soft_resolve(&req->batch[0], ZR_SOFT_PORT_COMMAND, at, &available);
-    unsigned       dwords;
-    uint32_t       dw[10] = {0};
+    unsigned       dwords, look;
 
-    while (cpu != NULL && available >= 4 && bytes * req->width < enough) {
-        memcpy(dw, cpu, ZR_MIN(available, sizeof(dw)));
-        dwords = zr_soft_peek(dw, available, &bytes);
-        if (dwords == 0 || available < dwords * 4) {
+    for (look = 0; cpu != NULL && look < ZR_SOFT_LOOK && available >= 4; look++) {
+        dwords = zr_soft_peek((const uint32_t *)cpu, available, &bytes);
+        if (dwords == 0 || available < dwords * 4 || bytes * req->width >= enough) {
             break;
         }
         cpu += dwords * 4;
