@@ -47,9 +47,19 @@ static int zr_soft_exec_check_args(const struct drm_i915_gem_execbuffer2 *args)
     return 0;
 }
 
-/* Requests of one slot that its ring has room for; an execbuf more waits. */
-#define ZR_SOFT_RING_REQUESTS 1024
-#define ZR_SOFT_RING_STRICT   60 /* what 16 KiB really hold */
+/* A request takes so many bytes of a ring of 16 KiB, of which a page stays free; the parent of a set
+ * more, as it tells each child to start and waits for it. An execbuf more waits. */
+#define ZR_SOFT_RING_BYTES    (12 * 1024)
+#define ZR_SOFT_REQUEST_BYTES 200
+#define ZR_SOFT_CHILD_BYTES   32
+
+static unsigned zr_soft_ring_room(const struct zr_soft_exec *x)
+{
+    unsigned room = ZR_SOFT_RING_BYTES /
+                    (ZR_SOFT_REQUEST_BYTES + (x->width - 1) * ZR_SOFT_CHILD_BYTES);
+
+    return x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? room / 2 : room;
+}
 
 /* Slot of a context without an engine map; -1: none. */
 static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
@@ -72,8 +82,7 @@ static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
 static int zr_soft_exec_throttle(struct zr_soft_exec *x)
 {
     struct zr_soft_slot *slot = x->slot;
-    unsigned             room = x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? ZR_SOFT_RING_STRICT
-                                                                        : ZR_SOFT_RING_REQUESTS;
+    unsigned             room = zr_soft_ring_room(x);
     int                  ret  = 0;
 
     while (ret == 0 && slot->num_reqs >= room && !x->ctx->banned) {

@@ -234,6 +234,30 @@ static void small_bar(void **state)
     rig_close(&r);
 }
 
+/* A ring takes so many requests of which none ends; one more would have to wait. */
+static void full_ring(const char *dirty, unsigned room)
+{
+    struct page  page, *list[] = {&page};
+    struct batch b;
+    struct rig   r;
+    unsigned     i;
+
+    rig_open(&r, "dg2", dirty);
+    r.file->nonblock = true;
+    page_new(&r, 4096, &page);
+    b = batch_in(&page);
+    emit_wait_equal(&b, page.va + 2048, 1);
+    emit_end(&b);
+    for (i = 0; i < room; i++) {
+        assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), 0);
+    }
+    assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), -EWOULDBLOCK);
+    __atomic_store_n(&page.cpu[512], 1, __ATOMIC_SEQ_CST);
+    assert_int_equal(page_wait(&r, &page, -1), 0);
+    assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), 0);
+    rig_close(&r);
+}
+
 static void limits(void **state)
 {
     struct page  page, *list[] = {&page};
@@ -260,20 +284,8 @@ static void limits(void **state)
     assert_true(refused >= 1 && refused <= 32);
     rig_close(&r);
 
-    rig_open(&r, "dg2", "ring");
-    r.file->nonblock = true;
-    page_new(&r, 4096, &page);
-    b = batch_in(&page);
-    emit_wait_equal(&b, page.va + 2048, 1);
-    emit_end(&b);
-    for (i = 0; i < 60; i++) {
-        assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), 0);
-    }
-    assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), -EWOULDBLOCK);
-    __atomic_store_n(&page.cpu[512], 1, __ATOMIC_SEQ_CST);
-    assert_int_equal(page_wait(&r, &page, -1), 0);
-    assert_int_equal(submit(&r, 0, I915_EXEC_BLT, list, 1), 0);
-    rig_close(&r);
+    full_ring(NULL, 61);
+    full_ring("ring", 30);
 }
 
 static void bad_values(void **state)
