@@ -11,7 +11,7 @@
  *   high      objects without a fixed address go to the top of the address space
  *   all       all of these: a client that is right does not notice
  *   nospc     an execbuf may be refused with ENOSPC
- *   ring      a ring has room for half of the requests (61, or 26 sets of nine batches)
+ *   ring      a ring has room for two thirds of the requests (61, or 26 sets of nine batches)
  *   smallbar  the CPU reaches a sixteenth of the device memory, at most 256 MiB
  *   memcap    the device has 1 GiB of each kind of memory */
 /* SPDX-License-Identifier: BSD-3-Clause */

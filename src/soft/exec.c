@@ -58,7 +58,7 @@ static unsigned zr_soft_ring_room(const struct zr_soft_exec *x)
     unsigned room = ZR_SOFT_RING_BYTES /
                     (ZR_SOFT_REQUEST_BYTES + (x->width - 1) * ZR_SOFT_CHILD_BYTES);
 
-    return x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? room / 2 : room;
+    return x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? room * 2 / 3 : room;
 }
 
 /* Slot of a context without an engine map; -1: none. */

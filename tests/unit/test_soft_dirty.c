@@ -285,7 +285,7 @@ static void limits(void **state)
     rig_close(&r);
 
     full_ring(NULL, 61);
-    full_ring("ring", 30);
+    full_ring("ring", 40);
 }
 
 static void bad_values(void **state)
