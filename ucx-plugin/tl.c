@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define EVENTS_PER_POOL  64
 #define CLOSE_TIMEOUT_NS UINT64_C(10000000000)
@@ -25,8 +26,8 @@ ucs_config_field_t zr_tl_config_table[] = {
     {"BW", "50000MBs", "Effective bandwidth of a copy between two processes",
      offsetof(struct tl_config, bandwidth), ZR_SETTING_BANDWIDTH("BW")},
     {"GET_BW", "auto",
-     "The same of a copy that reads from the peer; auto: as BW. tests/ucx/measure.sh prints "
-     "values for this and the following on the machine it runs on",
+     "The same of a copy that reads from the peer; auto: as BW. benchmarks/choice.sh prints "
+     "values of this and PUT_BW for the machine it runs on",
      offsetof(struct tl_config, get_bandwidth), ZR_SETTING_BANDWIDTH_AUTO("GET_BW")},
     {"PUT_BW", "auto", "The same of a copy that writes to the peer; auto: as BW",
      offsetof(struct tl_config, put_bandwidth), ZR_SETTING_BANDWIDTH_AUTO("PUT_BW")},
@@ -73,7 +74,9 @@ typedef struct zr_ep {
 /* The addresses peers exchange. */
 struct iface_address {
     uint64_t start_time, pid_ns;
-    uint32_t pid, reserved;
+    uint32_t pid, user;
+    uint32_t version; /* of the keys */
+    uint32_t driver;  /* a digest of the Level Zero driver's identity */
 };
 
 static uint64_t now_ns(void)
@@ -396,7 +399,8 @@ static ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_
 static ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t *address)
 {
     struct zr_peer       self = zr_peer_self();
-    struct iface_address a    = {self.start_time, self.pid_ns, self.pid, 0};
+    struct iface_address a    = {self.start_time, self.pid_ns, self.pid, geteuid(),
+                                 ZR_KEY_VERSION, zr_ze_get()->driver_digest};
 
     memcpy(address, &a, sizeof(a));
     return UCS_OK;
@@ -415,24 +419,44 @@ static struct zr_peer peer_at(const void *device_address, const void *iface_addr
     return peer;
 }
 
+/* Why this process cannot open the memory of the one at these addresses. NULL: it can. */
+static const char *unreachable(const void *device_address, const void *iface_address)
+{
+    struct zr_peer       self = zr_peer_self(), peer = peer_at(device_address, iface_address);
+    struct iface_address a;
+
+    memcpy(&a, iface_address, sizeof(a));
+    if (peer.system_id != self.system_id) {
+        return "different machine";
+    }
+    if (peer.pid_ns != self.pid_ns) {
+        return "different pid namespace";
+    }
+    if (zr_peer_equal(&peer, &self)) {
+        return "same process";
+    }
+    if (a.user != geteuid()) {
+        return "different user: no permission to share memory";
+    }
+    if (a.version != ZR_KEY_VERSION) {
+        return "different version of zerange";
+    }
+    if (a.driver != zr_ze_get()->driver_digest) {
+        return "different Level Zero driver";
+    }
+    return NULL;
+}
+
 int zr_tl_is_reachable(const uct_iface_h iface, const struct zr_uct_reachable_params *params)
 {
     const uint64_t needed = ZR_UCT_REACHABLE_FIELD_DEVICE_ADDR | ZR_UCT_REACHABLE_FIELD_IFACE_ADDR;
-    struct zr_peer self   = zr_peer_self(), peer;
-    const char    *why    = NULL;
+    const char    *why;
 
     if ((params->field_mask & needed) != needed || params->device_addr == NULL ||
         params->iface_addr == NULL) {
         return 0;
     }
-    peer = peer_at(params->device_addr, params->iface_addr);
-    if (peer.system_id != self.system_id) {
-        why = "different machine";
-    } else if (peer.pid_ns != self.pid_ns) {
-        why = "different pid namespace";
-    } else if (zr_peer_equal(&peer, &self)) {
-        why = "same process";
-    }
+    why = unreachable(params->device_addr, params->iface_addr);
     if (why != NULL && (params->field_mask & ZR_UCT_REACHABLE_FIELD_INFO_STRING) &&
         (params->field_mask & ZR_UCT_REACHABLE_FIELD_INFO_STRING_LENGTH) &&
         params->info_string_length > 0) {

@@ -170,6 +170,20 @@ static void *find_function(const struct zr_ze *ze, const char *name)
                : NULL;
 }
 
+static uint32_t digest(ze_driver_handle_t driver)
+{
+    ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
+    uint32_t               sum        = 2166136261u;
+    unsigned               k;
+
+    if (zeDriverGetProperties(driver, &properties) == ZE_RESULT_SUCCESS) {
+        for (k = 0; k < ZE_MAX_DRIVER_UUID_SIZE; k++) {
+            sum = (sum ^ properties.uuid.id[k]) * 16777619u;
+        }
+    }
+    return sum;
+}
+
 static void start(void)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -190,6 +204,7 @@ static void start(void)
     }
     ze->memory_size = memory_size(ze->device);
     ze->range_ext   = lists_range_extension(ze->driver);
+    ze->driver_digest = digest(ze->driver);
     ze->ours        = find_function(ze, "zrGetCounts") != NULL;
     ze->subscribe   = (zr_pfnSubscribeMappings_t)find_function(ze, "zrSubscribeMappings");
     ze->reservation = (zr_pfnMemGetReservation_t)find_function(ze, "zrMemGetReservation");

@@ -13,6 +13,7 @@ struct zr_ze {
     ze_driver_handle_t  driver;
     ze_device_handle_t  device;
     ze_context_handle_t context;
+    uint32_t            driver_digest; /* peers of another driver have another */
     uint32_t            copy_group;  /* ordinal of the queue group copies go to */
     uint64_t            memory_size; /* bytes, of all the device's memories */
     bool                range_ext;   /* the driver lists the range extension */
