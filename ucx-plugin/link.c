@@ -24,6 +24,7 @@
 #define ASK_TIMEOUT_S   5
 #define HEADER          offsetof(struct zr_link_message, u)
 #define BACKLOG         128
+#define MAX_ERRNO       4095 /* of the kernel */
 #define ASKERS_MAX      64  /* who asks and does not watch; one more, and the oldest goes */
 #define REST_MS         100 /* no accept for so long where no fd is free */
 
@@ -189,7 +190,7 @@ static int ask(int fd, const struct zr_link_message *request, struct zr_link_mes
         return (int)n;
     }
     ret = answer->status;
-    if (answer->what != request->what || answer->count > ZR_LINK_PIECES_MAX ||
+    if (ret > 0 || ret < -MAX_ERRNO || answer->what != request->what || answer->count > ZR_LINK_PIECES_MAX ||
         (answer->what == ZR_LINK_PIECES && answer->status == 0 &&
          n < (ssize_t)(HEADER + answer->count * sizeof(struct zr_piece)))) {
         ret = -EPROTO;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define ZR_MAX_ERRNO          4095 /* of the kernel */
 #define ZR_EXCHANGE_TIMEOUT_S 5 /* a peer that says nothing for so long is given up */
 
 /* A call that a signal interrupted is made again, unless it is late: signals that keep coming must
@@ -361,7 +362,8 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
         return -ECONNRESET;
     }
     whole = n == (ssize_t)sizeof(answer) && (msg.msg_flags & MSG_TRUNC) == 0 &&
-            answer.magic == ZR_BROKER_MAGIC && answer.status <= 0;
+            answer.magic == ZR_BROKER_MAGIC && answer.status <= 0 &&
+            answer.status >= -ZR_MAX_ERRNO;
     if (whole && answer.status == 0 && got > 0) {
         *got_p = got; /* fewer than sent where this process has no room for more fds */
         return 0;

@@ -19,7 +19,7 @@ enum object_lie {
     OBJECTS_RIGHT, OBJECTS_ONE_BY_ONE, OBJECTS_ALL_ONE, OBJECTS_TRUNCATED, OBJECTS_SWAPPED,
     OBJECTS_PIPE, OBJECTS_FILE, OBJECTS_MEMFD, OBJECTS_NULL, OBJECTS_SOCKET, OBJECTS_NONE,
     OBJECTS_MORE, OBJECTS_ANSWER_SHORT, OBJECTS_ANSWER_LONG, OBJECTS_MAGIC, OBJECTS_POSITIVE,
-    OBJECTS_EIO, OBJECTS_SILENT, OBJECTS_CLOSE, OBJECTS_SLOW,
+    OBJECTS_EIO, OBJECTS_LOWEST, OBJECTS_SILENT, OBJECTS_CLOSE, OBJECTS_SLOW,
 };
 
 struct enemy {
@@ -61,6 +61,7 @@ static const struct enemy enemies[] = {
     {"answer too long", TABLE_RIGHT, OBJECTS_ANSWER_LONG, UNKNOWN, "not a broker's"},
     {"answer of something else", TABLE_RIGHT, OBJECTS_MAGIC, UNKNOWN, "not a broker's"},
     {"answer with a positive status", TABLE_RIGHT, OBJECTS_POSITIVE, UNKNOWN, "not a broker's"},
+    {"answer with the lowest status", TABLE_RIGHT, OBJECTS_LOWEST, UNKNOWN, "not a broker's"},
     {"answer with an error", TABLE_RIGHT, OBJECTS_EIO, UNKNOWN, "Input/output error"},
     {"no answer", TABLE_RIGHT, OBJECTS_SILENT, UNKNOWN, "no answer in time"},
     {"connection ended instead of an answer", TABLE_RIGHT, OBJECTS_CLOSE, UNKNOWN, "socket: "},
@@ -242,6 +243,9 @@ static void answer_objects(int peer, enum object_lie lie, const struct zr_broker
         break;
     case OBJECTS_POSITIVE:
         a.status = 1;
+        break;
+    case OBJECTS_LOWEST:
+        a.status = INT32_MIN;
         break;
     case OBJECTS_EIO:
         a.status = -EIO;
