@@ -7,7 +7,7 @@ set -euo pipefail
 prog=$builddir/benchmarks/hotpaths/hotpaths
 [ ! -x "$builddir/benchmarks/hotpaths/.libs/hotpaths" ] || prog=$builddir/benchmarks/hotpaths/.libs/hotpaths
 passes=200
-tolerance=15 # percent: the same compiler gives the same count, another one nearly so
+tolerance=8 # percent: the same compiler gives the same count, another one nearly so
 
 count() { # PATH
     local text
@@ -26,7 +26,7 @@ fi
 status=0
 while read -r path recorded; do
     now=$(count "$path")
-    limit=$((recorded + recorded * tolerance / 100 + 4))
+    limit=$((recorded + recorded * tolerance / 100 + 2))
     echo "$path: $now instructions, recorded $recorded, limit $limit"
     if [ -z "$now" ] || [ "$now" -eq 0 ] || [ "$now" -gt "$limit" ]; then
         echo "FAILED: $path is longer than it was: find out why, or record it anew (see count.sh)"
