@@ -274,7 +274,8 @@ static void say_unstitched(const struct zr_key *key, const struct opening *openi
         zr_ucs_warn("mappings of process %u cannot be opened one by one (%s): such memory is "
                     "reached through host memory",
                     key->peer.pid,
-                    opening->link_error != 0 ? strerror(-opening->link_error)
+                    opening->link_error == -ENOENT  ? "what it shared is gone or has changed"
+                    : opening->link_error != 0      ? strerror(-opening->link_error)
                     : opening->result == ZE_RESULT_ERROR_INVALID_SIZE
                         ? "one shows a part of its object, at an unknown offset"
                         : zr_ze_last_error(zr_ze_get()));

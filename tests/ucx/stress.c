@@ -438,7 +438,9 @@ static void compare(const struct held *start, const struct held *end)
         end->counts.regions > start->counts.regions) {
         die("objects and exports are left", end->counts.objects, end->counts.exports);
     }
-    if (end->fds > start->fds + 8) {
+    /* The software device has an fd for each buffer; queues and staging pools may still grow a little
+     * after the warm-up. What is lost with each transfer or mapping makes thousands. */
+    if (end->fds > start->fds + 32) {
         list_fds();
         die("fds at the start and at the end", start->fds, end->fds);
     }
