@@ -152,7 +152,12 @@ void info_ucx(void)
             tell(1, "", loaded[0] != '\0' ? loaded : said);
         }
     } else {
-        tell(status, "found by UCX itself", said);
+        const char *preload = getenv("LD_PRELOAD");
+
+        tell(status,
+             preload != NULL && strstr(preload, "libuct_zerange") != NULL ? "loaded by LD_PRELOAD"
+                                                                          : "found by UCX itself",
+             said);
     }
     version();
 }

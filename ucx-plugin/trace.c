@@ -148,6 +148,8 @@ static void unmapped(ze_virtual_mem_unmap_params_t *params, ze_result_t result, 
 {
     if (result == ZE_RESULT_SUCCESS) {
         note(MAPPINGS, *params->pptr, *params->psize, 0, false);
+        /* Another thread may have exported it since the call began. */
+        tell(NULL, 0, (void *)*params->pptr, *params->psize, ZE_MEMORY_TYPE_DEVICE);
     } else if (zr_ze_memory_type(the_ze, *params->pptr, NULL) != ZE_MEMORY_TYPE_UNKNOWN) {
         appeared(*params->pptr, *params->psize);
     }
