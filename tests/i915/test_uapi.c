@@ -218,7 +218,7 @@ static void sets(struct zr_i915 *dev, struct zr_copyq *q)
 
 static void placements(struct zr_i915 *dev)
 {
-    struct host_bo o = host_bo(dev, 65536, ZR_PLACE_EITHER);
+    struct host_bo o = host_bo(dev, 65536, ZR_PLACE_EITHER), next;
 
     CHECK(kernel.placements == (kernel.discrete ? 2u : 1u), "%s: %u regions", kernel.name,
           kernel.placements);
@@ -227,8 +227,11 @@ static void placements(struct zr_i915 *dev)
     host_bo_free(&o);
     o = host_bo(dev, 65536, ZR_PLACE_DEVICE);
     CHECK(kernel.placements == 1 && kernel.cpu_access == 0, "%s: device memory", kernel.name);
-    CHECK(!kernel.discrete || (o.bo->gpu_va & ((2 << 20) - 1)) == 0, "%s: 0x%llx", kernel.name,
-          (unsigned long long)o.bo->gpu_va);
+    next = host_bo(dev, 65536, ZR_PLACE_DEVICE); /* beside it */
+    CHECK(!kernel.discrete || ((o.bo->gpu_va | next.bo->gpu_va) & ((2 << 20) - 1)) == 0,
+          "%s: 0x%llx, 0x%llx", kernel.name, (unsigned long long)o.bo->gpu_va,
+          (unsigned long long)next.bo->gpu_va);
+    host_bo_free(&next);
     host_bo_free(&o);
 }
 
