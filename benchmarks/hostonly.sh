@@ -31,7 +31,7 @@ perf() {
     wait $server
 }
 
-tests=(tag_lat:8:20000 tag_lat:4096:10000 tag_lat:1048576:300 tag_bw:65536:5000 ucp_put_bw:8:50000)
+tests=(tag_lat:8:2000 tag_lat:4096:2000 tag_lat:1048576:100 tag_bw:65536:1000 ucp_put_bw:8:10000)
 for ((round = 0; round < rounds; round++)); do
     # The order changes, so that nobody is always first.
     order=(without control with)
