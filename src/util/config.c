@@ -37,6 +37,7 @@ static const char *const log_choices[]      = {"error", "warn", "info", "debug",
 static const char *const exchange_choices[] = {"auto", "pidfd", "socket", NULL};
 static const char *const compat_choices[]   = {"spec", "intel", NULL};
 static const char *const quirks_choices[]   = {"none", "intel", NULL};
+static const char *const hierarchies[]      = {"COMPOSITE", "FLAT", "COMBINED", NULL};
 static const char *const hide_choices[]     = {"none", "range", "functions", "all", NULL};
 
 #define FIELD(name) offsetof(struct zr_config, name)
@@ -61,6 +62,8 @@ static const struct zr_var vars[] = {
     {"ZERANGE_COMPAT", ZR_VAR_CHOICE, FIELD(compat), compat_choices, 0, "spec, intel"},
     {"ZERANGE_QUIRKS", ZR_VAR_CHOICE, FIELD(quirks), quirks_choices, 0, "none, intel"},
     {"ZERANGE_HIDE", ZR_VAR_CHOICE, FIELD(hide), hide_choices, 0, "none, range, functions, all"},
+    {"ZE_FLAT_DEVICE_HIERARCHY", ZR_VAR_CHOICE, FIELD(hierarchy), hierarchies, 0,
+     "COMPOSITE, FLAT, COMBINED"},
     {"ZE_AFFINITY_MASK", ZR_VAR_DEVICES, FIELD(affinity_mask), NULL, 63,
      "device numbers 0 to 63 separated by commas (a device has no sub-devices but .0, itself)"},
 };

@@ -15,6 +15,9 @@ enum zr_quirks { ZR_QUIRKS_NONE, ZR_QUIRKS_INTEL };
 /* What a driver may lack that this one has: bits. */
 enum zr_hide { ZR_HIDE_NONE = 0, ZR_HIDE_RANGE = 1, ZR_HIDE_FUNCTIONS = 2, ZR_HIDE_ALL = 3 };
 
+/* How devices of several tiles are shown. */
+enum zr_hierarchy { ZR_HIERARCHY_COMPOSITE, ZR_HIERARCHY_FLAT, ZR_HIERARCHY_COMBINED };
+
 struct zr_config {
     enum zr_log_level   log;               /* ZERANGE_LOG=error|warn|info|debug (warn) */
     const char         *soft;              /* ZERANGE_SOFT=PROFILE[,PROFILE...]: software devices
@@ -37,6 +40,9 @@ struct zr_config {
     enum zr_quirks      quirks;            /* ZERANGE_QUIRKS=none|intel (none) */
     enum zr_hide        hide;              /* ZERANGE_HIDE=none|range|functions|all (none): the range
                                               extension, the functions of zerange.h */
+    enum zr_hierarchy   hierarchy;         /* ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE|FLAT|COMBINED:
+                                              checked only; one tile of a device is used, so that
+                                              all three show the same */
     uint64_t            affinity_mask;     /* ZE_AFFINITY_MASK=DEVICE[.0][,DEVICE[.0]...]: bit i:
                                               device i is shown (all) */
 };

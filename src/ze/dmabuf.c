@@ -90,6 +90,25 @@ void zr_dmabuf_forget(uint64_t phys_id)
     pthread_mutex_unlock(&dmabuf_lock);
 }
 
+int zr_dmabuf_same(int fd)
+{
+    struct zr_dmabuf *dmabuf;
+    struct stat       st;
+
+    if (!zr_dmabuf_any() || fstat(fd, &st) != 0) {
+        return fd;
+    }
+    pthread_mutex_lock(&dmabuf_lock);
+    for (dmabuf = dmabufs; dmabuf != NULL; dmabuf = dmabuf->next) {
+        if (dmabuf->dev == st.st_dev && dmabuf->ino == st.st_ino && zr_dmabuf_valid(dmabuf)) {
+            fd = dmabuf->fd;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&dmabuf_lock);
+    return fd;
+}
+
 bool zr_dmabuf_any(void)
 {
     return atomic_load_explicit(&dmabuf_count, memory_order_relaxed) > 0;

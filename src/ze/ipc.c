@@ -168,7 +168,15 @@ ze_result_t zr_zeMemGetFileDescriptorFromIpcHandleExp(ze_context_handle_t hConte
                                                       ze_ipc_mem_handle_t ipcHandle,
                                                       uint64_t           *pHandle)
 {
+    uint64_t    fd;
+    ze_result_t result;
+
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
     ZR_CHECK_POINTER(pHandle);
-    return zr_ipc_fd_from_handle(&ipcHandle, pHandle);
+    result = zr_ipc_fd_from_handle(&ipcHandle, &fd);
+    if (result == ZE_RESULT_SUCCESS) {
+        /* One buffer has one fd here: that of zeMemGetAllocProperties if it was asked for. */
+        *pHandle = (uint64_t)zr_dmabuf_same((int)fd);
+    }
+    return result;
 }

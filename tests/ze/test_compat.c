@@ -162,6 +162,13 @@ static int show_devices(void)
         return 98;
     }
     for (i = 0; i < n; i++) {
+        ze_device_handle_t root = all[i];
+        uint32_t           subs = 5;
+
+        if (zeDeviceGetSubDevices(all[i], &subs, NULL) != ZE_RESULT_SUCCESS || subs != 0 ||
+            zeDeviceGetRootDevice(all[i], &root) != ZE_RESULT_SUCCESS || root != NULL) {
+            return 97;
+        }
         zeDeviceGetProperties(all[i], &properties);
         shown |= (properties.deviceId == 0x0bd5) << i;
     }
@@ -174,7 +181,7 @@ static int run(const char *name, const char *variable, const char *value)
     pid_t pid = fork();
 
     if (pid == 0) {
-        if (strcmp(variable, "ZE_AFFINITY_MASK") == 0) {
+        if (strncmp(variable, "ZE_", 3) == 0) {
             setenv("ZERANGE_SOFT", "pvc,dg2,pvc", 1);
             setenv("ZERANGE_LOG", "error", 1);
         }
@@ -193,6 +200,10 @@ int main(int argc, char **argv)
         int         shown; /* 10 times how many, and a bit for each that is a pvc */
     } masks[] = {{"", 35}, {"0", 11}, {"1", 10}, {"2", 11}, {"2,1", 22}, {"0,2", 23},
                  {"1.0,0.0", 21}, {"0,5", 11}, {"7", 99}, {"0.1", 99}, {"first", 99}};
+    static const struct {
+        const char *value;
+        int         shown;
+    } hierarchies[] = {{"COMPOSITE", 35}, {"FLAT", 35}, {"COMBINED", 35}, {"flat", 99}, {"", 99}};
     size_t i;
 
     peer_main(argc, argv);
@@ -212,6 +223,12 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     CHECK_EQ(run("compat", "ZERANGE_COMPAT", "intel"), 0);
     CHECK_EQ(run("quirks", "ZERANGE_QUIRKS", "intel"), 0);
+    for (i = 0; i < COUNT(hierarchies); i++) {
+        if (!CHECK_EQ(run("show", "ZE_FLAT_DEVICE_HIERARCHY", hierarchies[i].value),
+                      hierarchies[i].shown)) {
+            printf("   hierarchy \"%s\"\n", hierarchies[i].value);
+        }
+    }
     for (i = 0; i < COUNT(masks); i++) {
         if (!CHECK_EQ(run("show", "ZE_AFFINITY_MASK", masks[i].mask), masks[i].shown)) {
             printf("   mask \"%s\"\n", masks[i].mask);

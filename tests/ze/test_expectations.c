@@ -90,6 +90,63 @@ static void check_host_import(void)
     CHECK_OK(zeMemFree(context, memory));
 }
 
+/* From a handle to its fd and back: the fd that zeMemGetAllocProperties tells, the same memory. */
+static void check_descriptors(void)
+{
+    ze_external_memory_export_fd_t    export_fd = {
+        .stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
+        .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF, .fd = -1};
+    ze_memory_allocation_properties_t props = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &export_fd};
+    ze_ipc_phys_mem_handle_range_ext_desc_t range = {
+        .stype = ZE_STRUCTURE_TYPE_IPC_PHYS_MEM_HANDLE_RANGE_EXT_DESC, .size = SIZE - 4096};
+    ze_ipc_mem_handle_t      handle, again;
+    ze_physical_mem_handle_t object = make_object(SIZE);
+    unsigned char           *memory = alloc_device(SIZE), *mapped = reserve(SIZE), *same;
+    unsigned char           *want = malloc(SIZE), *got = malloc(SIZE);
+    uint64_t                 fd = 0;
+    void                    *base;
+    size_t                   size = 0;
+
+    map_object(mapped, SIZE, object, 0);
+    fill_pattern(want, SIZE, 8);
+    write_memory(memory, want, SIZE);
+    CHECK_OK(zeMemGetAllocProperties(context, memory, &props, NULL));
+    NEED(zeMemGetIpcHandle(context, memory, &handle));
+    CHECK_OK(zeMemGetFileDescriptorFromIpcHandleExp(context, handle, &fd));
+    CHECK_EQ(fd, (uint64_t)export_fd.fd);
+    CHECK_OK(zeMemGetIpcHandleFromFileDescriptorExp(context, fd, &again));
+    NEED(zeMemOpenIpcHandle(context, device, again, 0, (void **)&same));
+    read_memory(got, same, SIZE);
+    CHECK_EQ(memcmp(got, want, SIZE), 0);
+    CHECK_OK(zeMemCloseIpcHandle(context, same));
+    CHECK_OK(zeMemPutIpcHandle(context, handle));
+    /* A range's fd leads to the range. */
+    write_memory(mapped, want, SIZE);
+    NEED(zeMemGetIpcHandleWithProperties(context, mapped + 4096, &range, &handle));
+    CHECK_OK(zeMemGetFileDescriptorFromIpcHandleExp(context, handle, &fd));
+    CHECK_OK(zeMemGetIpcHandleFromFileDescriptorExp(context, fd, &again));
+    NEED(zeMemOpenIpcHandle(context, device, again, 0, (void **)&same));
+    CHECK_OK(zeMemGetAddressRange(context, same, &base, &size));
+    CHECK_EQ(size, SIZE - 4096);
+    read_memory(got, same, size);
+    CHECK_EQ(memcmp(got, want + 4096, size), 0);
+    CHECK_OK(zeMemCloseIpcHandle(context, same));
+    CHECK_OK(zeMemPutIpcHandle(context, handle));
+    /* No fd, no handle. */
+    CHECK(zeMemGetIpcHandleFromFileDescriptorExp(context, 100000, &again),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    memset(&again, 0x55, sizeof(again));
+    CHECK(zeMemGetFileDescriptorFromIpcHandleExp(context, again, &fd),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK_OK(zeVirtualMemUnmap(context, mapped, SIZE));
+    CHECK_OK(zeVirtualMemFree(context, mapped, SIZE));
+    CHECK_OK(zePhysicalMemDestroy(context, object));
+    CHECK_OK(zeMemFree(context, memory));
+    free(want);
+    free(got);
+}
+
 /* Nothing to move is moved, and said. */
 static void check_empty(void)
 {
@@ -233,6 +290,7 @@ int main(void)
     NEED(zeEventPoolCreate(context, &desc, 1, &device, &pool));
     check_host_object();
     check_host_import();
+    check_descriptors();
     check_empty();
     check_lists_of_lists();
     check_reservations();
