@@ -175,10 +175,6 @@ static ze_result_t zr_unmap_find(uintptr_t base, size_t size, struct zr_region *
                            (size_t)(extent->base + extent->size));
         }
     }
-    if (last == i) {
-        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "unmap 0x%zx..0x%zx: nothing is mapped",
-                       (size_t)base, (size_t)(base + size));
-    }
     *region_p = region;
     *first_p  = i;
     *count_p  = last - i;
@@ -198,7 +194,8 @@ static ze_result_t zr_unmap_snapshot(uintptr_t base, size_t size, uint64_t *gene
 
     pthread_rwlock_rdlock(&zr_va.lock);
     result = zr_unmap_find(base, size, &region, &first, &count);
-    if (result != ZE_RESULT_SUCCESS) {
+    if (result != ZE_RESULT_SUCCESS || count == 0) {
+        *count_p = 0;
         goto out;
     }
     extents = malloc(count * sizeof(*extents));
@@ -279,7 +276,7 @@ ze_result_t zr_va_unmap(const void *ptr, size_t size)
     }
     do {
         result = zr_unmap_snapshot(base, size, &generation, &extents, &notices, &count);
-        if (result != ZE_RESULT_SUCCESS) {
+        if (result != ZE_RESULT_SUCCESS || count == 0) {
             return result;
         }
         zr_subscribers_call(0, notices, count);

@@ -121,7 +121,8 @@ ze_result_t zr_va_unreserve(const void *ptr, size_t size);
  *         INVALID_ENUMERATION: access; OUT_OF_HOST_MEMORY. */
 ze_result_t zr_va_map(const void *ptr, size_t size, struct zr_phys *phys, uint64_t offset,
                       ze_memory_access_attribute_t access);
-/** Unmaps whole mappings inside [ptr, size); INVALID_ARGUMENT if a mapping is cut or none is. */
+/** Unmaps whole mappings inside [ptr, size), which lies in one reservation; what is not mapped
+ * there stays so. INVALID_ARGUMENT if a mapping is cut or the window is not inside one. */
 ze_result_t zr_va_unmap(const void *ptr, size_t size);
 ze_result_t zr_va_set_access(const void *ptr, size_t size, ze_memory_access_attribute_t access);
 ze_result_t zr_va_get_access(const void *ptr, size_t size, ze_memory_access_attribute_t *access_p,
