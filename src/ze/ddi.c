@@ -90,6 +90,41 @@ ZR_EXPORT ze_result_t ZE_APICALL zerGetGlobalProcAddrTable(ze_api_version_t     
     return result;
 }
 
+/* ---- tools and the rest of Sysman: nothing, but loader 1.20 drops a driver without these ---- */
+
+#define ZR_DEFINE_EMPTY_GETTER(getter, type)                                                      \
+    ZR_EXPORT ze_result_t ZE_APICALL getter(ze_api_version_t version, type *pDdiTable)            \
+    {                                                                                             \
+        return zr_check_version(version, pDdiTable);                                              \
+    }
+ZR_DEFINE_EMPTY_GETTER(zetGetDeviceProcAddrTable, zet_device_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetContextProcAddrTable, zet_context_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetCommandListProcAddrTable, zet_command_list_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetKernelProcAddrTable, zet_kernel_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetModuleProcAddrTable, zet_module_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetDebugProcAddrTable, zet_debug_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetMetricProcAddrTable, zet_metric_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetMetricGroupProcAddrTable, zet_metric_group_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetMetricQueryProcAddrTable, zet_metric_query_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetMetricQueryPoolProcAddrTable, zet_metric_query_pool_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetMetricStreamerProcAddrTable, zet_metric_streamer_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zetGetTracerExpProcAddrTable, zet_tracer_exp_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetDiagnosticsProcAddrTable, zes_diagnostics_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetEngineProcAddrTable, zes_engine_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetFabricPortProcAddrTable, zes_fabric_port_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetFanProcAddrTable, zes_fan_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetFirmwareProcAddrTable, zes_firmware_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetFrequencyProcAddrTable, zes_frequency_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetLedProcAddrTable, zes_led_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetOverclockProcAddrTable, zes_overclock_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetPerformanceFactorProcAddrTable, zes_performance_factor_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetPowerProcAddrTable, zes_power_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetPsuProcAddrTable, zes_psu_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetRasProcAddrTable, zes_ras_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetSchedulerProcAddrTable, zes_scheduler_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetStandbyProcAddrTable, zes_standby_dditable_t)
+ZR_DEFINE_EMPTY_GETTER(zesGetTemperatureProcAddrTable, zes_temperature_dditable_t)
+
 /* ---- what objects carry ---- */
 
 #define ZR_POINT_TO(name, type, entries) .name = &zr_table_##name,
