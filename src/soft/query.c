@@ -185,7 +185,7 @@ static int zr_soft_query_begin(const struct drm_i915_query_item *item, void *hea
     if (item->length == 0) {
         return total;
     }
-    if (item->length < total) {
+    if ((uint32_t)item->length < (uint32_t)total) { /* so the kernel compares: an errno is long enough */
         return -EINVAL;
     }
     if (zr_soft_copy_in(header, item->data_ptr, header_size) != 0) {
@@ -350,22 +350,22 @@ static int zr_soft_query_perf(struct zr_soft_file *file, const struct drm_i915_q
 static void zr_soft_region(const struct zr_soft_file *file, unsigned class,
                            struct drm_i915_memory_region_info *info)
 {
-    const struct zr_soft_dev *dev  = file->dev;
-    uint64_t size = class == I915_MEMORY_CLASS_DEVICE ? dev->profile.lmem : dev->profile.smem;
-    uint64_t used = class == I915_MEMORY_CLASS_DEVICE ? dev->lmem_used : dev->smem_used;
+    const struct zr_soft_dev *dev   = file->dev;
+    bool                      local = class == I915_MEMORY_CLASS_DEVICE;
+    uint64_t                  size  = local ? dev->profile.lmem : dev->profile.smem;
 
     memset(info, 0, sizeof(*info));
-    info->region.memory_class = class;
-    info->probed_size         = size;
-    /* What others use is told to who may know it. */
-    info->unallocated_size = file->perfmon ? size - ZR_MIN(size, used) : size;
-    info->probed_cpu_visible_size      = size;
+    info->region.memory_class     = class;
+    info->probed_size             = size;
+    info->probed_cpu_visible_size = size;
+    /* What others use of local memory is told to who may know it; of system memory nobody keeps
+     * count. */
+    info->unallocated_size = local && file->perfmon ? size - ZR_MIN(size, dev->lmem_used) : size;
     info->unallocated_cpu_visible_size = info->unallocated_size;
-    if (class == I915_MEMORY_CLASS_DEVICE) {
-        used = dev->lmem_used;
+    if (local) {
         info->probed_cpu_visible_size = dev->profile.visible;
         info->unallocated_cpu_visible_size =
-            file->perfmon ? dev->profile.visible - ZR_MIN(dev->profile.visible, used)
+            file->perfmon ? dev->profile.visible - ZR_MIN(dev->profile.visible, dev->lmem_used)
                           : dev->profile.visible;
     }
 }
