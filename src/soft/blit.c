@@ -390,6 +390,17 @@ static enum zr_soft_step zr_soft_fast_color(struct zr_soft_batch *batch, const u
     return zr_soft_op_set(batch, op);
 }
 
+/* Tiles of a surface of the older commands: X, or what a bit of BCS_SWCTRL makes of them. */
+static unsigned zr_soft_old_tiling(const struct zr_soft_batch *batch, uint32_t bit)
+{
+    const struct zr_soft_registers *regs = batch->req->slot->registers;
+
+    if (regs == NULL || !(regs->swctrl & bit)) {
+        return ZR_SOFT_TILE_X;
+    }
+    return batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12 ? ZR_SOFT_TILE_Y : ZR_SOFT_TILE_4;
+}
+
 /* The older XY commands: dword 1 has pitch, raster operation and depth. */
 static enum zr_soft_step zr_soft_xy_old(struct zr_soft_batch *batch, const uint32_t *dw,
                                         const struct zr_soft_command *command, unsigned raster,
@@ -417,7 +428,7 @@ static enum zr_soft_step zr_soft_xy_old(struct zr_soft_batch *batch, const uint3
         return zr_soft_bad_address(batch, command->name, dw + 4);
     }
     if (dw[0] & (1u << 11)) {
-        dst->tiling = ZR_SOFT_TILE_X;
+        dst->tiling = zr_soft_old_tiling(batch, ZR_SOFT_SWCTRL_DST_Y);
         dst->pitch *= 4;
     }
     return ZR_SOFT_MORE;
@@ -442,7 +453,7 @@ static enum zr_soft_step zr_soft_src_copy(struct zr_soft_batch *batch, const uin
         return zr_soft_bad_address(batch, command->name, dw + 8);
     }
     if (dw[0] & (1u << 15)) {
-        src.tiling = ZR_SOFT_TILE_X;
+        src.tiling = zr_soft_old_tiling(batch, ZR_SOFT_SWCTRL_SRC_Y);
         src.pitch *= 4;
     }
     return zr_soft_xy_copy(batch, command->name, &dst, &src, &rect);

@@ -4,6 +4,7 @@
 #include "uapi.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 
 static bool zr_soft_has(const struct zr_soft_file *file, unsigned class, unsigned instance)
@@ -353,6 +354,8 @@ static void zr_soft_region(const struct zr_soft_file *file, unsigned class,
     const struct zr_soft_dev *dev   = file->dev;
     bool                      local = class == I915_MEMORY_CLASS_DEVICE;
     uint64_t                  size  = local ? dev->profile.lmem : dev->profile.smem;
+    bool                      perfmon = zr_soft_task_capabilities() &
+                   (UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN);
 
     memset(info, 0, sizeof(*info));
     info->region.memory_class     = class;
@@ -360,13 +363,13 @@ static void zr_soft_region(const struct zr_soft_file *file, unsigned class,
     info->probed_cpu_visible_size = size;
     /* What others use of local memory is told to who may know it; of system memory nobody keeps
      * count. */
-    info->unallocated_size = local && file->perfmon ? size - ZR_MIN(size, dev->lmem_used) : size;
+    info->unallocated_size = local && perfmon ? size - ZR_MIN(size, dev->lmem_used) : size;
     info->unallocated_cpu_visible_size = info->unallocated_size;
     if (local) {
         info->probed_cpu_visible_size = dev->profile.visible;
         info->unallocated_cpu_visible_size =
-            file->perfmon ? dev->profile.visible - ZR_MIN(dev->profile.visible, dev->lmem_used)
-                          : dev->profile.visible;
+            perfmon ? dev->profile.visible - ZR_MIN(dev->profile.visible, dev->lmem_used)
+                    : dev->profile.visible;
     }
 }
 

@@ -10,6 +10,7 @@
 #define ZR_SOFT_CTX_TIME     0x3a8 /* 32 bits: time on the engine */
 #define ZR_SOFT_PREDICATE    0x3b8 /* bit 0: leave commands out */
 #define ZR_SOFT_PREDICATE_1  0x41c /* bit 0: take a predicated jump */
+#define ZR_SOFT_BCS_SWCTRL   0x200 /* masked: the high half says which bits are written */
 #define ZR_SOFT_RELATIVE     (1u << 19) /* of dword 0: the register is named relative to the engine */
 #define ZR_SOFT_RELATIVE_SRC (1u << 18) /* of MI_LOAD_REGISTER_REG, its source */
 
@@ -114,6 +115,11 @@ static bool zr_soft_register_write(struct zr_soft_batch *batch, const char *name
         return false;
     }
     reg = zr_soft_register(batch, offset);
+    if (offset == ZR_SOFT_BCS_SWCTRL && batch->engine->id.class == I915_ENGINE_CLASS_COPY &&
+        !(value >> 16 & ~ZR_SOFT_SWCTRL_BITS) && zr_soft_registers_get(batch) != NULL) {
+        reg   = &zr_soft_registers_get(batch)->swctrl;
+        value = (*reg & ~(value >> 16)) | (value & value >> 16);
+    }
     if (reg == NULL) {
         zr_soft_hang(batch, "%s: register 0x%x is not one that a batch may write", name, dw);
         return false;

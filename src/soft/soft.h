@@ -718,7 +718,11 @@ static inline unsigned zr_soft_command_length(const struct zr_soft_command *comm
 struct zr_soft_registers {
     uint64_t gpr[16];
     uint32_t predicate, predicate_1;
+    uint32_t swctrl; /* of a copy engine: how the older commands' tiled surfaces are tiled */
 };
+#define ZR_SOFT_SWCTRL_SRC_Y 1u
+#define ZR_SOFT_SWCTRL_DST_Y 2u
+#define ZR_SOFT_SWCTRL_BITS  3u
 /* Of the batch's slot, made when they are used first; NULL: no memory. */
 struct zr_soft_registers *zr_soft_registers_get(struct zr_soft_batch *batch);
 
