@@ -8,8 +8,9 @@
 #     may SUBTEST... # why        passes, or IGT skips it: the machine decides
 #     night SUBTEST... # why      passes; takes long, run with ZERANGE_NIGHTLY=1 only
 #     out SUBTEST... # why        is not run
-# A subtest that the program has and no line names is an error, and so is any other result. At least
-# 90 of 100 subtests that are run must pass.
+# A subtest that the program has and no line names is an error, and so is any other result; one that
+# was not as expected runs a second time by itself, since many of IGT's have time limits of their own
+# that a busy machine misses. Of 100 subtests that IGT does not skip at least 90 must pass.
 set -euo pipefail
 
 programs=${ZERANGE_IGT:-/usr/libexec/igt-gpu-tools}
@@ -25,7 +26,7 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-bad=0 passed=0 ran=0
+bad=0 passed=0 ran=0 skips=0
 
 # on PROFILE SECONDS CMD...: CMD with the software device under it.
 # Each has a device of its own, and what it leaves running is ended.
@@ -65,13 +66,14 @@ judge() {
                 if (want[name] == "may" && result ~ /^(pass|skip)$/) continue
                 if (result != want[name]) {
                     printf "    WRONG %s@%s: %s, expected %s\n", test, name, result, want[name]
+                    again = again "," name
                     wrong++
                 }
             }
             printf "%-22s %-12s %3d pass, %d skip, %d fail\n", test, profile, passed, skipped,
                 ran - passed - skipped
             for (why in reasons) printf "    skip:%s: %s\n", reasons[why], why == "" ? "said by IGT" : why
-            printf "%d %d %d\n", ran, passed, wrong >"'"$work"'/sums"
+            printf "%d %d %d %d %s\n", ran, passed, wrong, skipped, substr(again, 2) >"'"$work"'/sums"
         }' "$work/expect" "$work/out"
 }
 
@@ -88,9 +90,18 @@ run_program() { # TEST PROFILE SECONDS
     names=$(awk '$1 != "out" { print $2 }' "$work/expect" | paste -sd,)
     [ -n "$names" ] || return 0
     on "$profile" "$seconds" "$programs/$test" --run-subtest "$names" >"$work/out" 2>&1 || status=$?
-    judge "$test" "$profile" "$seconds"
+    judge "$test" "$profile" "$seconds" >"$work/report"
     read -r -a sums <"$work/sums"
+    if [ "${sums[2]}" -gt 0 ]; then
+        sed 's/WRONG/again:/' "$work/report" | grep 'again:' || true
+        on "$profile" "$seconds" "$programs/$test" --run-subtest "${sums[4]}" >>"$work/out" 2>&1 ||
+            status=$?
+        judge "$test" "$profile" "$seconds" >"$work/report"
+        read -r -a sums <"$work/sums"
+    fi
+    cat "$work/report"
     ran=$((ran + sums[0])) passed=$((passed + sums[1])) bad=$((bad + sums[2]))
+    skips=$((skips + sums[3]))
     if [ "${sums[2]}" -gt 0 ]; then
         grep -E 'CRITICAL: (Failed|error|Last)|hangs at|libi915shim' "$work/out" | awk '!s[$0]++' |
             head -n 12 | sed 's/^/    | /' || true
@@ -125,9 +136,9 @@ for list in "$@"; do
     done <"$list"
     run_program "$test" "$profile" "$seconds"
 done
-echo "$passed of $ran subtests pass, $bad surprises"
-if [ "$ran" -eq 0 ] || [ $((passed * 100)) -lt $((ran * 90)) ]; then
-    echo "fewer than 90 of 100 pass"
+echo "$passed of $ran subtests pass, IGT skips $skips, $bad surprises"
+if [ "$passed" -eq 0 ] || [ $((passed * 100)) -lt $(((ran - skips) * 90)) ]; then
+    echo "fewer than 90 of 100 that are not skipped pass"
     exit 1
 fi
 [ "$bad" -eq 0 ]
