@@ -6,6 +6,37 @@
 
 #define ROUNDS 200
 
+/* Objects come and go inside a reservation that stays: nothing but the transport can let go of them. */
+static void in_place(const zr_counts_t *before, int counted)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                   .flags = ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE,
+                                   .size  = MIB};
+    struct zebuf           buf  = {.objects = 1, .object_size = MIB, .size = MIB};
+    zr_counts_t            after;
+    unsigned               k;
+    void                  *ptr;
+
+    ZE(zeVirtualMemReserve(zebuf_ze.context, NULL, 2 * MIB, &ptr));
+    for (k = 0; k < ROUNDS / 4; k++) {
+        buf.ptr = (char *)ptr + (k & 1) * MIB;
+        ZE(zePhysicalMemCreate(zebuf_ze.context, zebuf_ze.device, &desc, &buf.phys[0]));
+        ZE(zeVirtualMemMap(zebuf_ze.context, buf.ptr, MIB, buf.phys[0], 0,
+                           ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE));
+        zp_message(k & 1, &buf, 0, 0, MIB, 3 * k, "in place");
+        ZE(zeVirtualMemUnmap(zebuf_ze.context, buf.ptr, MIB));
+        ZE(zePhysicalMemDestroy(zebuf_ze.context, buf.phys[0]));
+    }
+    zp_expect_no_imports("in place");
+    pair_meet();
+    if (counted && zp_counts(&after) && (after.objects > before->objects || after.exports != 0)) {
+        FAIL("in place: %lu objects and %lu exports are left of %lu and 0",
+             (unsigned long)after.objects, (unsigned long)after.exports,
+             (unsigned long)before->objects);
+    }
+    ZE(zeVirtualMemFree(zebuf_ze.context, ptr, 2 * MIB));
+}
+
 static void body(void)
 {
     zr_counts_t  before, after;
@@ -20,6 +51,7 @@ static void body(void)
     zp_expect_no_imports("first");
     pair_meet();
     counted = zp_counts(&before);
+    in_place(&before, counted);
     for (k = 0; k < ROUNDS; k++) {
         zebuf_map(&buf, 1 + k % 4, 65536 << k % 3, NULL);
         zp_message(k & 1, &buf, 0, 0, buf.size, k, "round");
