@@ -492,7 +492,7 @@ def write_plots(bench, folder):
         if not series:
             continue
         script = [f'set title "{title}"', f'set xlabel "{xlabel}"', f'set ylabel "{ylabel}"',
-                  'set grid', 'set colorsequence podo', 'set key left top' if 'y' not in logs else 'set key outside',
+                  'set grid', 'set colorsequence podo', 'set key outside top center horizontal',
                   'set style data linespoints']
         for axis in logs:
             script.append(f'set logscale {axis} {2 if axis == "x" else 10}')
