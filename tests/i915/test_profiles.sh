@@ -12,7 +12,7 @@ whole=(tests/ze/test_basic tests/ze/test_bench_buffers tests/ze/test_compat test
     tests/ze/test_cpu_access tests/ze/test_event_ipc tests/ze/test_events tests/ze/test_host_memory
     tests/ze/test_physical tests/ze/test_range_export tests/ze/test_range_limits
     tests/ze/test_range_rules tests/ze/test_range_snapshot tests/ze/test_sysman tests/ze/test_threads
-    tests/ze/test_usm_ipc tests/unit/test_range tests/unit/test_ipc)
+    tests/ze/test_usm_ipc tests/unit/test_range tests/ipc/test_ipc)
 profiles=(tgl dg2 mtl pvc-fused pvc-uneven guc2 guc4 guc9 execlists2 execlists4 execlists9)
 
 # runs PROFILE DIRTY TEST...

@@ -5,7 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
-#include "device.h"
+#include "../unit/device.h"
 #include "ipc/parts.h"
 
 #include <errno.h>
