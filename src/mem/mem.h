@@ -69,6 +69,8 @@ ze_result_t zr_phys_create(struct zr_i915 *dev, enum zr_backing backing, enum zr
                            uint64_t size, uint64_t context_word, struct zr_phys **phys_p);
 /** Wrap an object that exists (import, userptr); takes over the caller's reference on @a bo. */
 ze_result_t zr_phys_wrap(struct zr_bo *bo, enum zr_backing backing, struct zr_phys **phys_p);
+/** Have @a ended called with the id of each object that ends. Before there are any threads. */
+void zr_phys_watch_end(void (*ended)(uint64_t id));
 struct zr_phys *zr_phys_ref(struct zr_phys *phys);
 void zr_phys_unref(struct zr_phys *phys);
 /** The object's BO on @a dev for a copy; a borrowed pointer that lives as long as the object.

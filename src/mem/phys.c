@@ -23,8 +23,15 @@ struct zr_peer {
 static atomic_uint_fast64_t zr_phys_next_id = 1;
 static atomic_uint_fast64_t zr_phys_live;
 
+static void (*zr_phys_ended)(uint64_t id);
+
 /* Guards the lists of peers of all objects. Nothing is locked inside it but the device's own. */
 static pthread_mutex_t zr_peer_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void zr_phys_watch_end(void (*ended)(uint64_t id))
+{
+    zr_phys_ended = ended;
+}
 
 uint64_t zr_phys_count(void)
 {
@@ -236,6 +243,9 @@ void zr_phys_unref(struct zr_phys *phys)
 
     if (phys == NULL || atomic_fetch_sub_explicit(&phys->refs, 1, memory_order_acq_rel) != 1) {
         return;
+    }
+    if (zr_phys_ended != NULL) {
+        zr_phys_ended(phys->id);
     }
     for (peer = phys->priv; peer != NULL; peer = next) {
         next = peer->next;

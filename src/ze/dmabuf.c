@@ -20,6 +20,11 @@ static pthread_mutex_t   dmabuf_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what
 static struct zr_dmabuf *dmabufs;
 static _Atomic unsigned  dmabuf_count;
 
+static bool zr_dmabuf_any(void)
+{
+    return atomic_load_explicit(&dmabuf_count, memory_order_relaxed) > 0;
+}
+
 static bool zr_dmabuf_valid(const struct zr_dmabuf *dmabuf)
 {
     struct stat st;
@@ -107,9 +112,4 @@ int zr_dmabuf_same(int fd)
     }
     pthread_mutex_unlock(&dmabuf_lock);
     return fd;
-}
-
-bool zr_dmabuf_any(void)
-{
-    return atomic_load_explicit(&dmabuf_count, memory_order_relaxed) > 0;
 }

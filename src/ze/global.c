@@ -77,6 +77,7 @@ static ze_result_t zr_driver_create(void)
     if (result != ZE_RESULT_SUCCESS) {
         goto err_devices;
     }
+    zr_phys_watch_end(zr_dmabuf_forget);
     zr_object_publish(driver, ZR_KIND_DRIVER);
     return ZE_RESULT_SUCCESS;
 

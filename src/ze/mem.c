@@ -160,24 +160,6 @@ ze_result_t zr_zeMemAllocShared(ze_context_handle_t               hContext,
                         zr_alloc_eager(hContext), pptr);
 }
 
-/* Forget the fds given out for the objects behind [ptr, ptr+size). */
-void zr_mem_forget_fds(const void *ptr, size_t size)
-{
-    struct zr_range range;
-    unsigned        kinds;
-
-    if (!zr_dmabuf_any()) {
-        return;
-    }
-    zr_range_init(&range);
-    if (zr_range_walk(ptr, size, &range, &kinds, NULL) == ZE_RESULT_SUCCESS) {
-        for (unsigned i = 0; i < range.count; i++) {
-            zr_dmabuf_forget(range.segments[i].object->id);
-        }
-    }
-    zr_range_clear(&range);
-}
-
 /* Copies in flight hold their own references on the object, so that nothing has to be waited
  * for. */
 ze_result_t zr_zeMemFree(ze_context_handle_t hContext, void *ptr)
@@ -191,7 +173,6 @@ ze_result_t zr_zeMemFree(ze_context_handle_t hContext, void *ptr)
         !(info.kind == ZR_VA_USM || (info.kind == ZR_VA_IMPORT && info.tag == &zr_tag_dmabuf))) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "zeMemFree: %p is not an allocation", ptr);
     }
-    zr_mem_forget_fds(ptr, info.size);
     zr_ipc_forget(ptr);
     return (info.kind == ZR_VA_USM) ? zr_usm_free(ptr) : zr_va_release(ptr, &tag);
 }

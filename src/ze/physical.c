@@ -136,7 +136,6 @@ ze_result_t zr_zePhysicalMemDestroy(ze_context_handle_t      hContext,
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
     ZR_CHECK_HANDLE(hPhysicalMemory, ZR_KIND_PHYSICAL);
     phys = physical->phys;
-    zr_dmabuf_forget(phys->id);
     zr_ipc_forget(physical);
     zr_physical_drop_created(physical);
     zr_object_destroy(physical);

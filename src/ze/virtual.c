@@ -2,9 +2,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
 
-/* mem.c */
-void zr_mem_forget_fds(const void *ptr, size_t size);
-
 static ze_result_t zr_virtual_check(ze_context_handle_t hContext, const void *ptr, size_t size)
 {
     ZR_CHECK_HANDLE(hContext, ZR_KIND_CONTEXT);
@@ -86,7 +83,6 @@ ze_result_t zr_zeVirtualMemUnmap(ze_context_handle_t hContext, const void *ptr, 
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }
-    zr_mem_forget_fds(ptr, size);
     return zr_va_unmap(ptr, size);
 }
 

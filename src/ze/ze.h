@@ -313,12 +313,12 @@ ze_result_t zr_hostmem_bounce(struct zr_hostmem *hostmem, const void *ptr, size_
 
 /* ---- dma-buf fds handed to clients (dmabuf.c) ---- */
 
-/* The fd of an object; the driver keeps it, a client that closes it does no harm. -1: none. */
+/* The fd of an object; the driver keeps it as long as the object is there, a client that closes it
+ * does no harm. -1: none. */
 int zr_dmabuf_fd(struct zr_phys *phys, struct zr_bo *bo);
+/* The object ends. */
 void zr_dmabuf_forget(uint64_t phys_id);
 /* The fd that was given out for the buffer behind @a fd; @a fd if none was. */
 int zr_dmabuf_same(int fd);
-/* True if zr_dmabuf_forget can have anything to do. */
-bool zr_dmabuf_any(void);
 
 #endif

@@ -279,6 +279,30 @@ static void check_dmabuf(void)
     CHECK_TRUE(fcntl(fd.fd, F_GETFD) < 0);
 }
 
+/* The fd of an object lives as long as the object, however it is mapped. */
+static void check_object_dmabuf(void)
+{
+    ze_external_memory_export_fd_t fd = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
+                                         .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF};
+    ze_physical_mem_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_PROPERTIES, .pNext = &fd};
+    ze_physical_mem_handle_t object = make_object(2 * page);
+    char                    *p      = reserve(2 * page);
+
+    NEED(zePhysicalMemGetProperties(context, object, &properties));
+    map_object(p, 2 * page, object, 0);
+    CHECK(zeVirtualMemUnmap(context, p, page), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK_TRUE(fcntl(fd.fd, F_GETFD) >= 0);
+    CHECK_OK(zeVirtualMemUnmap(context, p, 2 * page));
+    CHECK_TRUE(fcntl(fd.fd, F_GETFD) >= 0);
+    map_object(p, page, object, page);
+    CHECK_OK(zePhysicalMemDestroy(context, object));
+    CHECK_TRUE(fcntl(fd.fd, F_GETFD) >= 0);
+    CHECK_OK(zeVirtualMemUnmap(context, p, page));
+    CHECK_TRUE(fcntl(fd.fd, F_GETFD) < 0);
+    CHECK_OK(zeVirtualMemFree(context, p, 2 * page));
+}
+
 int main(void)
 {
     test_start();
@@ -289,5 +313,6 @@ int main(void)
     check_handles();
     check_arguments();
     check_dmabuf();
+    check_object_dmabuf();
     return test_end();
 }
