@@ -188,7 +188,8 @@ ze_result_t zr_zeDeviceGetCacheProperties(ze_device_handle_t hDevice, uint32_t *
 
 /* One group, of copy engines. UCX's ze_copy and ucx_perftest take ordinal 0 without asking what it
  * can do and only ever copy and fill, so that COPY alone serves them; a COMPUTE flag would promise
- * kernels. */
+ * kernels. Clients of Intel's driver, its own tests too, look for that flag before they copy
+ * (ZERANGE_COMPAT=intel). */
 ze_result_t zr_zeDeviceGetCommandQueueGroupProperties(
     ze_device_handle_t hDevice, uint32_t *pCount, ze_command_queue_group_properties_t *properties)
 {
@@ -198,6 +199,9 @@ ze_result_t zr_zeDeviceGetCommandQueueGroupProperties(
     ZR_CHECK_POINTER(pCount);
     if (*pCount > 0 && properties != NULL) {
         properties->flags                    = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY;
+        if (zr_config()->compat == ZR_COMPAT_INTEL) {
+            properties->flags |= ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE;
+        }
         properties->maxMemoryFillPatternSize = ZR_MAX_PATTERN;
         properties->numQueues                = device->info->num_engines;
     }

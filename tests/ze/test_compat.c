@@ -15,9 +15,12 @@ static ze_result_t export_range(const void *ptr, size_t size, ze_ipc_mem_handle_
     return zeMemGetIpcHandleWithProperties(context, ptr, &range, handle);
 }
 
-/* An allocation that fits gives the handle it gives without a range. */
+/* An allocation that fits gives the handle it gives without a range; a group of queues computes. */
 static int compat_intel(void)
 {
+    ze_command_queue_group_properties_t group = {
+        .stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES};
+    uint32_t            groups = 1;
     size_t              size, i;
     unsigned char      *memory[3];
     ze_ipc_mem_handle_t handle, plain;
@@ -25,6 +28,9 @@ static int compat_intel(void)
 
     test_start();
     peer_start();
+    NEED(zeDeviceGetCommandQueueGroupProperties(device, &groups, &group));
+    CHECK_EQ(group.flags, ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY |
+                              ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE);
     size      = 3 * page;
     memory[0] = alloc_device(size);
     memory[1] = alloc_host(size);
