@@ -95,13 +95,20 @@ ze_result_t zr_zeDriverGetLastErrorDescription(ze_driver_handle_t hDriver, const
     return ZE_RESULT_SUCCESS;
 }
 
+/* It is as old as the driver, but follows the wish of an application that came later. */
+static void zr_default_context_settle(void)
+{
+    zr_driver->default_context->policy = zr_driver_policy();
+}
+
 ze_context_handle_t zr_zeDriverGetDefaultContext(ze_driver_handle_t hDriver)
 {
+    static pthread_once_t settled = PTHREAD_ONCE_INIT;
+
     if (!zr_object_is(hDriver, ZR_KIND_DRIVER)) {
         return NULL;
     }
-    /* It is as old as the driver, but follows the wish of an application that came later. */
-    zr_driver->default_context->policy = zr_driver_policy();
+    pthread_once(&settled, zr_default_context_settle);
     return (ze_context_handle_t)zr_driver->default_context;
 }
 

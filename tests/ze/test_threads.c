@@ -64,6 +64,7 @@ static void one_round(struct worker *w, unsigned round)
     size_t                   k;
     void                    *p;
 
+    TCHECK_OK(zeContextGetStatus(zeDriverGetDefaultContext(driver)));
     TCHECK_OK(zeVirtualMemReserve(context, NULL, LENGTH, &p));
     TCHECK_OK(zePhysicalMemCreate(context, device, &desc, &object));
     TCHECK_OK(zeVirtualMemMap(context, p, 65536, object, 131072,
