@@ -229,8 +229,9 @@ ze_result_t zr_bo_import(struct zr_i915 *dev, int fd, struct zr_bo **bo_p)
     ret = zr_i915_ioctl(dev, DRM_IOCTL_PRIME_FD_TO_HANDLE, &arg);
     if (ret != 0) {
         pthread_mutex_unlock(&dev->lock);
-        return zr_fail(zr_result_from_errno(ret), "%s: importing fd %d of %lld bytes: %s",
-                       dev->info.node.path, fd, (long long)size, strerror(-ret));
+        return zr_fail(zr_result_from_errno(ret), "%s: importing fd %d of %lld bytes: %s%s",
+                       dev->info.node.path, fd, (long long)size, strerror(-ret),
+                       ret == -EOPNOTSUPP ? ": it may live in memory of another device only" : "");
     }
     known = arg.handle < dev->table_size ? dev->table[arg.handle] : NULL;
     if (known != NULL) {

@@ -395,6 +395,41 @@ static void check_peer(const char *self)
     CHECK_EQ(status, 0);
 }
 
+/* The dma-buf of memory that may live on one device only, taken as an object of the other. */
+static void check_foreign_dmabuf(void)
+{
+    const uint32_t either = ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE |
+                            ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_HOST;
+    ze_external_memory_import_fd_t import = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD,
+                                             .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF};
+    ze_external_memory_export_fd_t fd = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
+                                         .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF};
+    ze_physical_mem_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_PROPERTIES, .pNext = &fd};
+    ze_physical_mem_desc_t   desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                     .pNext = &import, .size = page};
+    ze_physical_mem_handle_t object, other = NULL;
+    const char              *why = NULL;
+
+    object = object_on(devices[0], page, ZE_PHYSICAL_MEM_FLAG_ALLOCATE_ON_DEVICE);
+    NEED(zePhysicalMemGetProperties(context, object, &properties));
+    import.fd = fd.fd;
+    CHECK(zePhysicalMemCreate(context, devices[1], &desc, &other),
+          ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+    CHECK_OK(zeDriverGetLastErrorDescription(driver, &why));
+    CHECK_TRUE(why != NULL && strstr(why, "memory of another device only") != NULL);
+    CHECK_EQ((uintptr_t)other, 0);
+    CHECK_OK(zePhysicalMemDestroy(context, object));
+
+    object = object_on(devices[0], page, either);
+    NEED(zePhysicalMemGetProperties(context, object, &properties));
+    import.fd = fd.fd;
+    if (CHECK_OK(zePhysicalMemCreate(context, devices[1], &desc, &other))) {
+        CHECK_OK(zePhysicalMemDestroy(context, other));
+    }
+    CHECK_OK(zePhysicalMemDestroy(context, object));
+}
+
 /* What the devices say of each other is what they can do by themselves. */
 static void check_answers(void)
 {
@@ -465,6 +500,7 @@ int main(int argc, char **argv)
         return test_end();
     }
     check_answers();
+    check_foreign_dmabuf();
     check_copies();
     check_fills();
     check_regions();
