@@ -13,14 +13,39 @@ static ze_result_t zr_export_physical(struct zr_context *context, const void *pt
                                handle_p);
 }
 
-/* Without a range: a USM allocation, or the whole object that a mapping shows. */
+/* The memory from its base on: a buffer that begins there is the handle's; of a mapping that begins
+ * further on in its object a range is, which says where. */
+static ze_result_t zr_export_at(struct zr_context *context, const struct zr_va_info *info,
+                                ze_ipc_mem_handle_t *handle_p)
+{
+    const void      *base = (void *)info->base;
+    uint64_t         size = info->size;
+    struct zr_range  range;
+    struct zr_phys  *phys;
+    unsigned         kinds;
+    uint64_t         generation;
+    ze_result_t      result;
+
+    zr_range_init(&range);
+    result = zr_range_walk(base, info->size, &range, &kinds, &generation);
+    if (result == ZE_RESULT_SUCCESS) {
+        phys = range.segments[0].object;
+        if (zr_quirks() && info->kind == ZR_VA_MAPPING) {
+            size = phys->size;
+        }
+        result = (range.count == 1 && (range.segments[0].offset == 0 || size != info->size))
+                     ? zr_ipc_export_plain(base, phys, size, info->type, context, handle_p)
+                     : zr_ipc_export_range(base, &range, generation, context, handle_p);
+    }
+    zr_range_clear(&range);
+    return result;
+}
+
+/* Without a range: a USM allocation, or the mapping that the pointer is in. */
 static ze_result_t zr_export_whole(struct zr_context *context, const void *ptr,
                                    ze_ipc_mem_handle_t *handle_p)
 {
     struct zr_va_info info;
-    struct zr_range   range;
-    unsigned          kinds;
-    ze_result_t       result;
 
     if (zr_object_is(ptr, ZR_KIND_PHYSICAL)) {
         return zr_export_physical(context, ptr, handle_p);
@@ -38,17 +63,7 @@ static ze_result_t zr_export_whole(struct zr_context *context, const void *ptr,
                        "IPC handle: %p is inside the allocation at %p, not its base", ptr,
                        (void *)info.base);
     }
-    zr_range_init(&range);
-    result = zr_range_walk(ptr, 1, &range, &kinds, NULL);
-    if (result == ZE_RESULT_SUCCESS) {
-        struct zr_phys *phys = range.segments[0].object;
-
-        result = zr_ipc_export_plain(ptr, phys,
-                                     (info.kind == ZR_VA_USM) ? info.size : phys->size, info.type,
-                                     context, handle_p);
-    }
-    zr_range_clear(&range);
-    return result;
+    return zr_export_at(context, &info, handle_p);
 }
 
 /* The window [ptr, ptr+size) must be mapped to physical memory objects from end to end. Intel's

@@ -404,6 +404,45 @@ static void test_plain(void)
     CHECK_OK(zePhysicalMemDestroy(context, object));
 }
 
+/* A pointer without the descriptor means the mapping it is in, from the place in the object that
+ * the mapping begins at. */
+static void test_plain_mapping(void)
+{
+    static const struct {
+        unsigned offset, pages, at; /* in pages; the pointer's in half pages */
+    } cases[] = {{0, 4, 0}, {0, 2, 0}, {1, 1, 0}, {1, 3, 0}, {2, 2, 3}, {0, 3, 1}};
+    ze_physical_mem_handle_t object = make_object(4 * page);
+    char                    *whole = reserve(4 * page), *base = reserve(4 * page);
+    ze_ipc_mem_handle_t      handle, again;
+    struct peer_import       import;
+
+    map_object(whole, 4 * page, object, 0);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const size_t size = cases[i].pages * page;
+
+        fill_pattern(expected, 4 * page, 30 + (unsigned)i);
+        write_memory(whole, expected, 4 * page);
+        map_object(base, size, object, cases[i].offset * page);
+        NEED(zeMemGetIpcHandle(context, base + cases[i].at * page / 2, &handle));
+        NEED(zeMemGetIpcHandle(context, base, &again));
+        CHECK_EQ(memcmp(&handle, &again, sizeof(handle)), 0);
+        import = peer_open(0, handle);
+        if (!CHECK_OK(import.opened) || !CHECK_EQ(import.size, size)) {
+            printf("   case %zu\n", i);
+        }
+        CHECK_EQ(import.base, 0);
+        peer_read(0, 0, seen, size);
+        CHECK_EQ(memcmp(seen, expected + cases[i].offset * page, size), 0);
+        CHECK_OK(peer_close(0));
+        CHECK_OK(zeMemPutIpcHandle(context, handle));
+        CHECK_OK(zeMemPutIpcHandle(context, again));
+        CHECK_OK(zeVirtualMemUnmap(context, base, size));
+    }
+    CHECK_OK(zeVirtualMemFree(context, base, 4 * page));
+    CHECK_OK(zeVirtualMemFree(context, whole, 4 * page));
+    CHECK_OK(zePhysicalMemDestroy(context, object));
+}
+
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
@@ -419,6 +458,7 @@ int main(int argc, char **argv)
     test_nothing_left();
     test_no_address_space();
     test_plain();
+    test_plain_mapping();
     peer_stop();
     free(expected);
     free(seen);
