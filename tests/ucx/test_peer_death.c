@@ -119,8 +119,16 @@ int main(int argc, char **argv)
     int      result = 0, ret;
     unsigned k;
 
+    unsigned major, minor, release;
+
     pair_enter(body, &current);
+    ucp_get_version(&major, &minor, &release);
     for (k = 0; k < CASES; k++) {
+        /* UCX 1.18's get has no way to end with an error: it ends the process (docs/ucx.md). */
+        if (cases[k].mode == UCP_ERR_HANDLING_MODE_NONE && major == 1 && minor < 19) {
+            printf("not run: %s: UCX %u.%u ends the process\n", cases[k].name, major, minor);
+            continue;
+        }
         ret = pair_run(argv[0], k, 60);
         if (ret == 77) {
             return 77;
