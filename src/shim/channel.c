@@ -83,12 +83,15 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
 
 static int zr_shim_do_ioctl(struct zr_shim_call *c, struct zr_shim_file *file)
 {
-    int ret;
+    uint64_t request = c->m->a[0];
+    int      ret;
 
     c->channel->task.capabilities = c->m->a[2];
     zr_shim_begin(c, file->timeline != NULL ? NULL : file->file->dev);
     ret = zr_shim_ioctl_argument(c, file);
     zr_shim_end(c);
+    zr_debug("process %d: ioctl 0x%02lx of %lu bytes: %d", (int)c->channel->task.mm->pid,
+             _IOC_NR(request), (unsigned long)_IOC_SIZE(request), ret);
     return ret;
 }
 

@@ -373,7 +373,8 @@ static enum zr_soft_step zr_soft_fast_color(struct zr_soft_batch *batch, const u
     if (!zr_soft_address(batch->req->ctx->dev, dw[4], dw[5], &dst.base)) {
         return zr_soft_bad_address(batch, command->name, dw + 4);
     }
-    if (command->dwords == 16) {
+    /* Of a linear surface it is not looked at: Intel's own driver leaves it zero. */
+    if (command->dwords == 16 && dw[1] >> 30 != 0) {
         zr_soft_surface_size(&dst, dw[13]);
     }
     if (zr_soft_surface_tile(batch, command->name, &dst, dw[1] >> 30, true) == ZR_SOFT_HANG ||
