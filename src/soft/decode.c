@@ -452,7 +452,7 @@ static const struct zr_soft_command mi_commands[] = {
     {"MI_SET_PREDICATE", 0xff800000, 0x00800000, 1, ALL, zr_soft_mi_set_predicate, {0x007ffff0}},
     {"MI_MATH", 0xff800000, 0x0d000000, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_math, {0x007fff00}},
     {"MI_LOAD_REGISTER_IMM", 0xff800001, 0x11000001, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_load_imm,
-     {0x0077e000}},
+     {0x0075e000}},
     {"MI_STORE_REGISTER_MEM", 0xff8000ff, 0x12000002, 4, ALL, zr_soft_mi_store_reg,
      {0x0077ff00, 0, 0x3}},
     {"MI_LOAD_REGISTER_MEM", 0xff8000ff, 0x14800002, 4, ALL, zr_soft_mi_load_mem,

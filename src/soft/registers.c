@@ -10,8 +10,10 @@
 #define ZR_SOFT_CTX_TIME     0x3a8 /* 32 bits: time on the engine */
 #define ZR_SOFT_PREDICATE    0x3b8 /* bit 0: leave commands out */
 #define ZR_SOFT_PREDICATE_1  0x41c /* bit 0: take a predicated jump */
+#define ZR_SOFT_CS_CHICKEN1  0x580
 #define ZR_SOFT_BCS_SWCTRL   0x200 /* masked: the high half says which bits are written */
 #define ZR_SOFT_RELATIVE     (1u << 19) /* of dword 0: the register is named relative to the engine */
+#define ZR_SOFT_REMAP        (1u << 17) /* the render engine's name stands for the engine's own */
 #define ZR_SOFT_RELATIVE_SRC (1u << 18) /* of MI_LOAD_REGISTER_REG, its source */
 
 uint32_t zr_soft_mmio_base(unsigned class, unsigned instance)
@@ -114,6 +116,9 @@ static bool zr_soft_register_write(struct zr_soft_batch *batch, const char *name
     if (!zr_soft_register_offset(batch, name, dw, relative, &offset)) {
         return false;
     }
+    if (offset == ZR_SOFT_CS_CHICKEN1 && batch->engine->id.class != I915_ENGINE_CLASS_COPY) {
+        return true; /* the kernel lets clients write it: how finely their work can be preempted */
+    }
     reg = zr_soft_register(batch, offset);
     if (offset == ZR_SOFT_BCS_SWCTRL && batch->engine->id.class == I915_ENGINE_CLASS_COPY &&
         !(value >> 16 & ~ZR_SOFT_SWCTRL_BITS) && zr_soft_registers_get(batch) != NULL) {
@@ -134,7 +139,12 @@ enum zr_soft_step zr_soft_mi_load_imm(struct zr_soft_batch *batch, const uint32_
     unsigned i, count = zr_soft_command_length(command, dw[0]);
 
     for (i = 1; i + 1 < count; i += 2) {
-        if (!zr_soft_register_write(batch, command->name, dw[i], dw[0] & ZR_SOFT_RELATIVE,
+        uint32_t reg = dw[i];
+
+        if ((dw[0] & ZR_SOFT_REMAP) && reg >= 0x2000 && reg < 0x3000) {
+            reg += zr_soft_mmio_base(batch->engine->id.class, batch->engine->id.instance) - 0x2000;
+        }
+        if (!zr_soft_register_write(batch, command->name, reg, dw[0] & ZR_SOFT_RELATIVE,
                                     dw[i + 1])) {
             return ZR_SOFT_HANG;
         }

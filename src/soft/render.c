@@ -40,6 +40,7 @@ static enum zr_soft_step zr_soft_pipe_control(struct zr_soft_batch *batch, const
 #define BOTH   ((1u << I915_ENGINE_CLASS_RENDER) | (1u << I915_ENGINE_CLASS_COMPUTE))
 #define ALL    ZR_SOFT_GENS_ALL, BOTH
 #define AFTER  (ZR_SOFT_GENS_ALL & ~ZR_SOFT_GENS(ZR_SOFT_GEN12)), BOTH
+#define WITH_COPY ZR_SOFT_GENS(ZR_SOFT_PVC), BOTH | ZR_SOFT_CLASS_COPY
 #define GEN12  ZR_SOFT_GENS(ZR_SOFT_GEN12), BOTH
 #define STATE(name, value, gens)                                                              \
     {name, 0xffff0000, value, ZR_SOFT_VARIABLE, gens, zr_soft_state, {0x0000ff00}}
@@ -51,7 +52,7 @@ const struct zr_soft_command zr_soft_renders[] = {
     STATE("STATE_BASE_ADDRESS", 0x61010000, ALL),
     STATE("STATE_SIP", 0x61020000, ALL),
     STATE("STATE_COMPUTE_MODE", 0x61050000, ALL),
-    STATE("STATE_SYSTEM_MEM_FENCE_ADDRESS", 0x61090000, AFTER),
+    STATE("STATE_SYSTEM_MEM_FENCE_ADDRESS", 0x61090000, WITH_COPY),
     STATE("3DSTATE_BINDING_TABLE_POOL_ALLOC", 0x79190000, ALL),
     STATE("3DSTATE_BTD", 0x79060000, AFTER),
     STATE("CFE_STATE", 0x72000000, AFTER),

@@ -36,6 +36,7 @@ static ze_driver_handle_t  driver;
 static ze_device_handle_t  device;
 static ze_context_handle_t context;
 static uint32_t            copy_group, compute_group;
+static size_t              most_pattern; /* bytes, of a fill on the copy group */
 
 static void find_groups(void)
 {
@@ -56,7 +57,8 @@ static void find_groups(void)
             compute_group = i;
         }
         if (copy && !compute && copy_group == UINT32_MAX) {
-            copy_group = i;
+            copy_group   = i;
+            most_pattern = props[i].maxMemoryFillPatternSize;
         }
         printf("group %u: flags 0x%x, %u queues\n", i, props[i].flags, props[i].numQueues);
     }
@@ -161,13 +163,14 @@ static void fills(void)
     uint8_t                 *out  = host_memory(size);
     char                    *a    = device_memory(size);
     uint8_t                  byte = 0x5a;
-    uint32_t                 word = 0x12345678;
+    uint8_t                  word[4] = {0x78, 0x56, 0x34, 0x12};
+    size_t                   width   = most_pattern < sizeof(word) ? 1 : sizeof(word);
 
     CHECK(zeCommandListAppendMemoryFill(list, a, &byte, 1, size, NULL, 0, NULL));
-    CHECK(zeCommandListAppendMemoryFill(list, a + 4096, &word, 4, 65536, NULL, 0, NULL));
+    CHECK(zeCommandListAppendMemoryFill(list, a + 4096, word, width, 65536, NULL, 0, NULL));
     CHECK(zeCommandListAppendMemoryCopy(list, out, a, size, NULL, 0, NULL));
     for (i = 0; i < size; i++) {
-        uint8_t expect = i >= 4096 && i < 4096 + 65536 ? ((uint8_t *)&word)[i % 4] : byte;
+        uint8_t expect = i >= 4096 && i < 4096 + 65536 ? word[i % width] : byte;
 
         REQUIRE(out[i] == expect);
     }
@@ -395,8 +398,10 @@ int main(int argc, char **argv)
     child = fork(); /* before the driver is there: it does not survive a fork */
     REQUIRE(child >= 0);
     if (child == 0) {
+        close(sockets[0]);
         importer(sockets[1]);
     }
+    close(sockets[1]);
     start();
     if (compute_group != UINT32_MAX) {
         /* Its default context must be there before host memory is pinned for it. */
