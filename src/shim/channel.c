@@ -55,8 +55,10 @@ static int zr_shim_ioctl_argument(struct zr_shim_call *c, struct zr_shim_file *f
     if (ret != 0) {
         return ret;
     }
-    rule = file->timeline == NULL ? zr_shim_fd_rule(request, data)
-                                  : (struct zr_shim_fd_rule){-1, zr_shim_timeline_out(request), true};
+    rule = (struct zr_shim_fd_rule){-1, zr_shim_timeline_out(request), true};
+    if (file->timeline == NULL) {
+        rule = zr_shim_fd_rule(request, data);
+    }
     if (rule.in >= 0) {
         memcpy(&in, (char *)data + rule.in, sizeof(in));
         memcpy((char *)data + rule.in, &c->fds[0], sizeof(int));

@@ -1,5 +1,5 @@
-/* zr-i915d: hosts the software devices of one user and environment for every program that runs under
- * libi915shim.so; started by the first of them, ends with the last. */
+/* zr-i915d: hosts the software devices of one user and environment for every program that runs
+ * under libi915shim.so; started by the first of them, ends with the last. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server.h"
 #include "util/config.h"
@@ -18,7 +18,13 @@
 
 #define ZR_SHIM_LINGER_MS 500 /* programs that come one after another find the same device */
 
-enum zr_shim_link_kind { ZR_SHIM_LISTEN, ZR_SHIM_WAKE, ZR_SHIM_NEW, ZR_SHIM_IS_PROCESS, ZR_SHIM_IS_FILE };
+enum zr_shim_link_kind {
+    ZR_SHIM_LISTEN,
+    ZR_SHIM_WAKE,
+    ZR_SHIM_NEW,
+    ZR_SHIM_IS_PROCESS,
+    ZR_SHIM_IS_FILE,
+};
 
 /* What the main thread watches. */
 struct zr_shim_link {

@@ -90,7 +90,8 @@ static uint64_t zr_shim_hash(uint64_t hash, const char *text)
 
 void zr_shim_place_set(struct zr_shim_place *place, uint64_t build)
 {
-    static const char *const prefixes[] = {"ZERANGE_SOFT", "ZERANGE_PROFILES=", "ZERANGE_SHIM_NAME="};
+    static const char *const prefixes[] = {"ZERANGE_SOFT", "ZERANGE_PROFILES=",
+                                           "ZERANGE_SHIM_NAME="};
     uint64_t                 hash       = build;
     char                     name[64];
     char                   **env;

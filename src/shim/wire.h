@@ -1,5 +1,5 @@
-/* Between a program under the shim and the device's server: SOCK_SEQPACKET messages with at most two
- * fds. Three kinds of connections, told apart by their first message:
+/* Between a program under the shim and the device's server: SOCK_SEQPACKET messages with at most
+ * two fds. Three kinds of connections, told apart by their first message:
  *   PROCESS  one a process; carries interrupts, and its end says that the process is gone
  *   CHANNEL  one a thread; requests and their replies, one at a time
  *   OPEN     what the program holds as the fd of a DRM file; nothing more is said on it, and the

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The shim between processes: tests/igt/shim_process.c on dg2; the listing tools find the device.
+set -euo pipefail
+
+if grep -q 'fsanitize' "$builddir/config.status"; then
+    echo "a shim built with sanitizers cannot be preloaded"
+    exit 77
+fi
+on() { env ZERANGE_SOFT=dg2 ZERANGE_SHIM_NAME="process $$" LD_PRELOAD="$builddir/.libs/libi915shim.so" "$@"; }
+on timeout -k 5 60 "$builddir/tests/igt/shim_process"
+for tool in "lsgpu" "intel_gpu_top -L"; do
+    command -v "${tool%% *}" >/dev/null || continue
+    # shellcheck disable=SC2086
+    shown=$(on $tool)
+    case $shown in
+    *card0*Intel*) ;;
+    *) echo "$tool does not list the device: $shown"; exit 1 ;;
+    esac
+done
