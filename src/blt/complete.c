@@ -39,7 +39,7 @@ void zr_copyq_reap(struct zr_copyq *q)
         if (slot->number > atomic_load_explicit(&q->done, memory_order_relaxed)) {
             atomic_store_explicit(&q->done, slot->number, memory_order_release);
         }
-        zr_slot_recycle(q, slot);
+        zr_slot_rest(q, slot);
         progress = true;
     }
     if (progress && q->flying.head != NULL) {
@@ -125,6 +125,13 @@ void zr_copyq_lose(struct zr_copyq *q, const char *cause)
         } else {
             zr_slot_push(&q->abandoned, slot);
             q->num_slots--;
+        }
+    }
+    for (unsigned i = 0; i < 2 && !idle; i++) {
+        if (q->resting[i] != NULL) {
+            zr_slot_push(&q->abandoned, q->resting[i]);
+            q->num_slots--;
+            q->resting[i] = NULL;
         }
     }
     if (newest != 0) {

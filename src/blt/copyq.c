@@ -104,6 +104,11 @@ void zr_copyq_destroy(struct zr_copyq *q)
     zr_copyq_stop_pump(q);
     /* Ends with the context whatever runs still: after that nothing reads a batch. */
     zr_ctx_destroy(q->ctx);
+    for (unsigned i = 0; i < 2; i++) {
+        if (q->resting[i] != NULL) {
+            zr_slot_push(&q->flying, q->resting[i]);
+        }
+    }
     zr_slot_free_list(&q->flying);
     zr_slot_free_list(&q->backlog);
     zr_slot_free_list(&q->building);

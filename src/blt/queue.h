@@ -69,6 +69,7 @@ struct zr_copyq {
 
     pthread_mutex_t     lock; /* guards what follows; lock-order.md level 2 */
     struct zr_slot_list free, flying, building;
+    struct zr_slot     *resting[2]; /* the newest complete one on the slot of one engine, and of all */
     struct zr_slot_list backlog;    /* submitted, and not given to the kernel yet */
     unsigned            in_ring[2]; /* flying on the slot of one engine, and of all */
     pthread_t           pump;       /* gives the backlog to the kernel when nobody else does */
@@ -99,6 +100,9 @@ ze_result_t zr_slot_add_object(struct zr_copyq *q, struct zr_slot *slot, struct 
                                bool write);
 /* Drop the references; the slot's batches stay for the next use. */
 void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot);
+/* It has written its numbers, and its engines read on to the end of their batches: these stay as
+ * they are until a slot behind it on the same engines is complete. */
+void zr_slot_rest(struct zr_copyq *q, struct zr_slot *slot);
 void zr_slot_free_list(struct zr_slot_list *list);
 
 /* ---- copyq.c, flow.c; with the queue's lock held but for the last ---- */

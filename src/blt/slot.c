@@ -39,7 +39,7 @@ static void zr_slot_put_free(struct zr_copyq *q, struct zr_slot *slot)
     }
 }
 
-void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot)
+static void zr_slot_drop_objects(struct zr_slot *slot)
 {
     unsigned i;
 
@@ -47,7 +47,23 @@ void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot)
         zr_bo_unref(slot->objects[i].bo);
     }
     slot->count = 0;
+}
+
+void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot)
+{
+    zr_slot_drop_objects(slot);
     zr_slot_put_free(q, slot);
+}
+
+void zr_slot_rest(struct zr_copyq *q, struct zr_slot *slot)
+{
+    struct zr_slot *before = q->resting[slot->wide];
+
+    zr_slot_drop_objects(slot);
+    q->resting[slot->wide] = slot;
+    if (before != NULL) {
+        zr_slot_put_free(q, before);
+    }
 }
 
 static void zr_slot_destroy(struct zr_slot *slot)
@@ -55,9 +71,7 @@ static void zr_slot_destroy(struct zr_slot *slot)
     struct zr_row *row;
     unsigned       i;
 
-    for (i = 0; i < slot->count; i++) {
-        zr_bo_unref(slot->objects[i].bo);
-    }
+    zr_slot_drop_objects(slot);
     for (i = 0; i < ZR_MAX_ENGINES; i++) {
         row = &slot->row[i];
         if (row->bo != NULL) {

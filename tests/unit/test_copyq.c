@@ -455,6 +455,27 @@ static void hang(void)
     mem_free(&batch);
 }
 
+/* An engine reads the end of a batch after it has written that it is done: the next submission is
+ * in another one. */
+static void test_resting(void)
+{
+    static const uint64_t lengths[] = {1000, 3 << 20};
+    struct zr_bo         *batch, *last;
+    unsigned              i, k, slots = q->num_slots;
+
+    for (i = 0; i < 2; i++) {
+        for (k = 0, last = NULL; k < 5; k++, last = batch) {
+            zr_copyq_begin(q);
+            copy(&dev_b, 0, &dev_a, 0, lengths[i]);
+            batch = q->building.tail->row[0].bo;
+            finish();
+            CHECK(batch != last, "%llu bytes, round %u: the batch before is written over",
+                  (unsigned long long)lengths[i], k);
+        }
+        CHECK(q->num_slots <= slots + 4, "%u slots, %u before", q->num_slots, slots);
+    }
+}
+
 static void test_lost(void)
 {
     struct mem  page = mem_new(ZR_PLACE_SYSTEM, 4096);
@@ -549,6 +570,7 @@ static int run(const char *profile, unsigned most, unsigned width)
     test_threads();
     test_refused();
     test_objects();
+    test_resting();
     test_lost();
     printf("%s: %s, width %u: %u wrong\n", profile, zr_i915_info(dev)->name, zr_copyq_width(q),
            bad);

@@ -118,7 +118,8 @@ int main(void)
         to[k].length = from[k].length = 65536;
     }
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        /* The first makes room for its batches. */
+        /* The first two make room for their batches, which rest in turn. */
+        copy_once(q, to, from, cases[i].objects, cases[i].size, false);
         copy_once(q, to, from, cases[i].objects, cases[i].size, false);
         for (k = 0; k < 3; k++) {
             copy_once(q, to, from, cases[i].objects, cases[i].size, true);
