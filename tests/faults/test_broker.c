@@ -124,6 +124,8 @@ static const struct field {
     {offsetof(struct zr_broker_request, count), 0, 4, -EINVAL},
     {offsetof(struct zr_broker_request, count), 254, 4, -EINVAL},
     {offsetof(struct zr_broker_request, count), UINT32_MAX, 4, -EINVAL},
+    {offsetof(struct zr_broker_request, first), (OBJECTS - 1) | UINT64_C(2) << 32, 8, -EINVAL},
+    {offsetof(struct zr_broker_request, first), 1 | (uint64_t)UINT32_MAX << 32, 8, -EINVAL},
 };
 
 static void attack_field(struct client *c, unsigned which)
@@ -365,6 +367,8 @@ static const struct attack attacks[] = {
     {"no objects", attack_field, 11},
     {"254 objects", attack_field, 12},
     {"4294967295 objects", attack_field, 13},
+    {"one object more than are left", attack_field, 14}, /* first and count */
+    {"first and count wrap", attack_field, 15},
     {"fds sent along with requests", attack_gift, 0},
     {"handle but no secret: guesses", attack_guess, 1000},
     {"silent crowd", attack_crowd, 0},

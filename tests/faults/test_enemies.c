@@ -12,7 +12,8 @@ static uint64_t enemy_process; /* random, as two of this test may run at once */
 
 enum table_lie {
     TABLE_RIGHT, TABLE_UNSEALED, TABLE_SHORT, TABLE_LONG, TABLE_OTHER_EXPORT, TABLE_OTHER_PROCESS,
-    TABLE_OTHER_SECRET, TABLE_OTHER_MACHINE, TABLE_COUNT, TABLE_BEYOND, TABLE_PIPE, TABLE_EMPTY,
+    TABLE_OTHER_SECRET, TABLE_OTHER_MACHINE, TABLE_COUNT, TABLE_BEYOND, TABLE_WRAPS, TABLE_PIPE,
+    TABLE_EMPTY,
 };
 
 enum object_lie {
@@ -48,6 +49,8 @@ static const struct enemy enemies[] = {
     {"table of another machine", TABLE_OTHER_MACHINE, OBJECTS_RIGHT, INVALID, "another machine"},
     {"table with more entries than bytes", TABLE_COUNT, OBJECTS_RIGHT, UNKNOWN, "does not fit"},
     {"entry beyond its object", TABLE_BEYOND, OBJECTS_RIGHT, UNKNOWN, "outside its object"},
+    {"entry whose end wraps to its object's start", TABLE_WRAPS, OBJECTS_RIGHT, UNKNOWN,
+     "outside its object"},
     {"truncated object", TABLE_RIGHT, OBJECTS_TRUNCATED, INVALID, "bytes, the table says"},
     {"swapped objects of two sizes", TABLE_RIGHT, OBJECTS_SWAPPED, INVALID, "the table says"},
     {"pipe for an object", TABLE_RIGHT, OBJECTS_PIPE, INVALID, ""},
@@ -124,6 +127,11 @@ static void table_fill(struct table *table, enum table_lie lie)
             .object_id = i + 1, .size = size_of_object(i), .length = PAGE, .fd = -1};
     }
     table->entries[2].offset = (lie == TABLE_BEYOND) ? 4096 : 0;
+    if (lie == TABLE_WRAPS) { /* the object is known by then: entry 0 has it */
+        table->entries[3].object_id = table->entries[0].object_id;
+        table->entries[3].size      = UINT64_MAX;
+        table->entries[3].offset    = UINT64_MAX - 4095;
+    }
 }
 
 static int table_fd(const struct table *table, enum table_lie lie)

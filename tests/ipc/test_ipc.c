@@ -803,6 +803,7 @@ static int check_tables(void)
         size_t      offset, width;
         uint64_t    value;
         bool        good;
+        uint64_t    size; /* of the entry's object, if not 0 */
     } cases[] = {
         {"as made", 0, 0, 0, true},
         {"magic", FIELD(magic), 0, false},
@@ -819,6 +820,7 @@ static int check_tables(void)
         {"object cut", ENTRY(size), 2 * PAGE - 1, false},
         {"offset beyond", ENTRY(offset), PAGE + 1, false},
         {"offset wraps", ENTRY(offset), UINT64_MAX, false},
+        {"offset and length wrap", ENTRY(offset), UINT64_MAX - 4095, false, UINT64_MAX},
         {"empty entry", ENTRY(length), 0, false},
         {"length wraps", ENTRY(length), UINT64_MAX - PAGE + 1, false},
         {"flags", ENTRY(flags), 2, false},
@@ -845,6 +847,9 @@ static int check_tables(void)
         for (k = 0; k < 3; ++k) {
             table.entries[k] = (struct zr_table_entry){
                 .object_id = k + 1, .size = 2 * PAGE, .offset = PAGE, .length = PAGE, .fd = -1};
+        }
+        if (cases[i].size != 0) {
+            table.entries[1].size = cases[i].size;
         }
         memcpy((char *)&table + cases[i].offset, &cases[i].value, cases[i].width);
         wrong = zr_table_check(&table, sizeof(table));
