@@ -450,10 +450,11 @@ static int zr_socket_objects(struct zr_exchange *x, unsigned first, unsigned cou
 /* ---- the list ---- */
 
 static const struct zr_exchange_method zr_exchange_methods[] = {
-    {"own copy", zr_own_probe, zr_own_lead, NULL},
-    {"pidfd", zr_pidfd_probe, zr_pidfd_lead, zr_pidfd_objects},
-    {"socket", zr_socket_probe, zr_socket_lead, zr_socket_objects},
-    {"own copy", zr_own_table_probe, zr_own_table_lead, NULL},
+    {"same process", zr_same_probe, zr_same_range, NULL, NULL},
+    {"own copy", zr_own_probe, NULL, zr_own_lead, NULL},
+    {"pidfd", zr_pidfd_probe, NULL, zr_pidfd_lead, zr_pidfd_objects},
+    {"socket", zr_socket_probe, NULL, zr_socket_lead, zr_socket_objects},
+    {"own copy", zr_own_table_probe, NULL, zr_own_table_lead, NULL},
 };
 
 void zr_exchange_init(struct zr_exchange *x, const struct zr_handle *handle)
@@ -494,6 +495,22 @@ static void zr_exchange_begin(struct zr_exchange *x)
     x->last_errno = 0;
 }
 
+bool zr_exchange_range(struct zr_exchange *x, struct zr_range *range, size_t *lead_p,
+                       ze_result_t *result_p)
+{
+    unsigned i;
+
+    for (i = 0; i < ZR_ARRAY_SIZE(zr_exchange_methods); ++i) {
+        const struct zr_exchange_method *method = &zr_exchange_methods[i];
+
+        if (method->range != NULL && method->probe(x) == 0) {
+            *result_p = method->range(x, range, lead_p);
+            return true;
+        }
+    }
+    return false;
+}
+
 ze_result_t zr_exchange_lead(struct zr_exchange *x, int *fd_p)
 {
     unsigned i;
@@ -503,7 +520,7 @@ ze_result_t zr_exchange_lead(struct zr_exchange *x, int *fd_p)
     for (i = 0; i < ZR_ARRAY_SIZE(zr_exchange_methods); ++i) {
         const struct zr_exchange_method *method = &zr_exchange_methods[i];
 
-        if (method->probe(x) != 0 || method->lead(x, &fd) != 0) {
+        if (method->lead == NULL || method->probe(x) != 0 || method->lead(x, &fd) != 0) {
             continue;
         }
         if (zr_exchange_accept(x, method->name, fd)) {

@@ -346,31 +346,6 @@ static bool zr_import_listed(const void *tag)
 
 /* ---- opening ---- */
 
-/* An export of this very process: its objects are at hand. */
-static ze_result_t zr_open_own(const struct zr_handle *handle, struct zr_range *range,
-                               size_t *lead_p, struct zr_import **import_p)
-{
-    struct zr_export *export = zr_export_find(handle->export_id, handle->secret);
-    ze_result_t       result;
-
-    if (export == NULL || export->handle.kind != handle->kind) {
-        if (export != NULL) {
-            zr_export_unref(export);
-        }
-        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
-                       "export %llu: this process exports it no more, or a wrong secret",
-                       (unsigned long long)handle->export_id);
-    }
-    zr_range_clear(range);
-    result  = zr_range_copy(range, &export->range);
-    *lead_p = export->lead;
-    zr_export_unref(export);
-    if (result == ZE_RESULT_SUCCESS) {
-        *import_p = zr_import_new(0);
-    }
-    return result;
-}
-
 static ze_result_t zr_open_range(struct zr_exchange *x, struct zr_i915 *dev, struct zr_range *range,
                                  size_t *lead_p, struct zr_import **import_p)
 {
@@ -426,37 +401,35 @@ static ze_result_t zr_open_plain(struct zr_exchange *x, struct zr_i915 *dev, int
     return result;
 }
 
-/* An export of another process. */
-static ze_result_t zr_open_foreign(struct zr_i915 *dev, const struct zr_handle *handle,
+/* By fds of another process. */
+static ze_result_t zr_open_foreign(struct zr_exchange *x, struct zr_i915 *dev,
                                    struct zr_range *range, size_t *lead_p,
                                    struct zr_import **import_p)
 {
-    struct zr_exchange x;
-    ze_result_t        result;
-    int                fd;
+    ze_result_t result;
+    int         fd;
 
-    zr_exchange_init(&x, handle);
-    result = zr_exchange_lead(&x, &fd);
+    result = zr_exchange_lead(x, &fd);
     if (result == ZE_RESULT_SUCCESS) {
-        if (handle->kind == ZR_HANDLE_RANGE) {
-            result = zr_open_range(&x, dev, range, lead_p, import_p);
+        if (x->handle.kind == ZR_HANDLE_RANGE) {
+            result = zr_open_range(x, dev, range, lead_p, import_p);
         } else {
-            result = zr_open_plain(&x, dev, fd, range, import_p);
+            result = zr_open_plain(x, dev, fd, range, import_p);
         }
         close(fd);
     }
-    zr_exchange_fini(&x);
     return result;
 }
 
 ze_result_t zr_ipc_open(struct zr_i915 *dev, const ze_ipc_mem_handle_t *handle, void **ptr_p)
 {
-    struct zr_import *import = NULL;
-    size_t            lead   = 0;
-    struct zr_handle  h;
-    struct zr_range   range;
-    const char       *wrong;
-    ze_result_t       result;
+    struct zr_import  *import = NULL;
+    size_t             lead   = 0;
+    struct zr_exchange x;
+    struct zr_handle   h;
+    struct zr_range    range;
+    const char        *wrong;
+    ze_result_t        result;
 
     memcpy(&h, handle, sizeof(h));
     wrong = zr_handle_check(&h);
@@ -464,11 +437,13 @@ ze_result_t zr_ipc_open(struct zr_i915 *dev, const ze_ipc_mem_handle_t *handle, 
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "open: %s", wrong);
     }
     zr_range_init(&range);
-    if (h.process_id == zr_identity().process_id) {
-        result = zr_open_own(&h, &range, &lead, &import);
-    } else {
-        result = zr_open_foreign(dev, &h, &range, &lead, &import);
+    zr_exchange_init(&x, &h);
+    if (!zr_exchange_range(&x, &range, &lead, &result)) {
+        result = zr_open_foreign(&x, dev, &range, &lead, &import);
+    } else if (result == ZE_RESULT_SUCCESS) {
+        import = zr_import_new(0); /* the objects are nobody else's */
     }
+    zr_exchange_fini(&x);
     if (result == ZE_RESULT_SUCCESS && import == NULL) {
         result = zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "import: no memory");
     }

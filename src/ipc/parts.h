@@ -108,6 +108,8 @@ struct zr_exchange_method {
     const char *name;
     /* 0, or -errno with the reason noted: the method cannot serve this handle. */
     int (*probe)(struct zr_exchange *exchange);
+    /* The range itself, with no fd; what it says is final. NULL: the method gives fds. */
+    ze_result_t (*range)(struct zr_exchange *exchange, struct zr_range *range, size_t *lead_p);
     /* The leading fd, the caller's to close; recognised before it is believed. */
     int (*lead)(struct zr_exchange *exchange, int *fd_p);
     /* Fds of @a count objects from @a first on; *got_p of them, at least one, are the caller's. */
@@ -117,6 +119,10 @@ struct zr_exchange_method {
 
 void zr_exchange_init(struct zr_exchange *exchange, const struct zr_handle *handle);
 void zr_exchange_fini(struct zr_exchange *exchange);
+/* The range without fds, if a method has the objects at hand; *result_p is what came of it. False:
+ * none has, and the fds are to be fetched. */
+bool zr_exchange_range(struct zr_exchange *exchange, struct zr_range *range, size_t *lead_p,
+                       ze_result_t *result_p);
 /* The leading fd by the first method that gives the right one; for a range the table is open
  * after. UNKNOWN: nobody gives it; INVALID_ARGUMENT: refused. */
 ze_result_t zr_exchange_lead(struct zr_exchange *exchange, int *fd_p);
@@ -129,5 +135,10 @@ bool zr_exchange_accept(struct zr_exchange *exchange, const char *method, int fd
 const char *zr_handle_check(const struct zr_handle *handle);
 /* Device number of an inode as the handle carries it. */
 uint32_t zr_device_number(uint64_t st_dev);
+
+/* ---- same.c: the method "same process" ---- */
+
+int zr_same_probe(struct zr_exchange *exchange);
+ze_result_t zr_same_range(struct zr_exchange *exchange, struct zr_range *range, size_t *lead_p);
 
 #endif

@@ -387,6 +387,51 @@ static void log_case(const void *arg)
     outcome("%zd bytes of debug log, no secret in them", n);
 }
 
+/* ---- the exporter opens its own handle ---- */
+
+static void same_process(const void *arg)
+{
+    ze_ipc_mem_handle_t handle, wrong;
+    struct zr_exchange  x;
+    struct zr_handle    h;
+    struct zr_range     range;
+    struct holdings     before, open;
+    ze_result_t         result = ZE_RESULT_ERROR_UNKNOWN;
+    size_t              lead;
+    char               *base, *ptr;
+    void               *none = &handle;
+
+    setenv("ZERANGE_FD_EXCHANGE", (const char *)arg, 1);
+    base = fault_range(4, 6);
+    fault_export(base, 4 * PAGE, &handle);
+    before = hold();
+    OK(zr_ipc_open(test_device(), &handle, (void **)&ptr));
+    open = hold();
+    CHECK(open.fds == before.fds && open.ipc.imported_objects == 0);
+    ptr[PAGE] ^= 1;
+    CHECK(ptr != base && memcmp(ptr, base, 4 * PAGE) == 0);
+    OK(zr_ipc_close(ptr));
+
+    /* The method by itself; for another process's handle it says no. */
+    memcpy(&h, &handle, sizeof(h));
+    zr_range_init(&range);
+    zr_exchange_init(&x, &h);
+    CHECK(zr_exchange_range(&x, &range, &lead, &result) && result == ZE_RESULT_SUCCESS);
+    CHECK(range.count == 4 && range.length == 4 * PAGE && lead == 0);
+    zr_range_clear(&range);
+    x.handle.process_id ^= 1;
+    CHECK(!zr_exchange_range(&x, &range, &lead, &result) && x.sock < 0 && x.pidfd < 0);
+    zr_exchange_fini(&x);
+
+    wrong = handle;
+    wrong.data[offsetof(struct zr_handle, secret) + 15] ^= 1;
+    CHECK(zr_ipc_open(test_device(), &wrong, &none) == ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    OK(zr_ipc_put(&handle));
+    CHECK(zr_ipc_open(test_device(), &handle, &none) == ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK(none == &handle);
+    outcome("same objects, no fd; wrong secret and after put: %s", zr_last_error());
+}
+
 int main(void)
 {
     unsigned i;
@@ -402,5 +447,8 @@ int main(void)
     }
     fault_case("forked child of an exporter", broker_in_child, NULL, 60);
     fault_case("log at debug level", log_case, NULL, 60);
+    fault_case("same process, every method allowed", same_process, "auto", 60);
+    fault_case("same process, pidfd alone", same_process, "pidfd", 60);
+    fault_case("same process, socket alone", same_process, "socket", 60);
     return fault_end("exchange");
 }

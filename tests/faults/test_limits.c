@@ -304,6 +304,56 @@ static void limit_device_memory(const void *arg)
     atomic_fetch_add(&fault_page->injected, 1);
 }
 
+/* ---- arenas: what the other counts of fds leave out ---- */
+
+static unsigned arenas(void)
+{
+    DIR           *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+    unsigned       count = 0;
+    char           name[32];
+
+    while ((entry = readdir(dir)) != NULL) {
+        ssize_t n = readlinkat(dirfd(dir), entry->d_name, name, sizeof(name) - 1);
+
+        name[n > 0 ? n : 0] = '\0';
+        count += strncmp(name, "/memfd:i915-arena", 17) == 0;
+    }
+    closedir(dir);
+    return count;
+}
+
+/* 40 MiB of small objects at a time, some of them shared, in sizes that change: as many arenas as
+ * that needs, and after a thousand rounds no more. */
+static void arena_rounds(const void *arg)
+{
+    struct zr_bo *bo[1280];
+    unsigned      round, i, first = 0, most = 0, count;
+    size_t        size;
+    int           fd;
+
+    test_device();
+    for (round = 0; round < 1000; round++) {
+        count = (round % 100 == 0) ? ZR_ARRAY_SIZE(bo) : 40;
+        for (i = 0; i < count; i++) {
+            size = 4096 * (1 + (i * 7 + round) % 15);
+            OK(zr_bo_create(test_device(), size, ZR_PLACE_SYSTEM, ZR_CACHE_CACHED, &bo[i]));
+            if (i % 20 == 19 && i < 200) {
+                OK(zr_bo_export(bo[i], &fd));
+                close(fd);
+            }
+        }
+        most = ZR_MAX(most, arenas());
+        for (i = 0; i < count; i++) {
+            zr_bo_unref(bo[i]);
+        }
+        first = (round == 0) ? arenas() : first;
+    }
+    CHECK(most <= first + 1 && arenas() <= first + 1 && first <= 5);
+    outcome("1000 rounds: %u arenas after the first, %u at the end, never more than %u", first,
+            arenas(), most);
+}
+
 int main(void)
 {
     fault_start();
@@ -312,6 +362,7 @@ int main(void)
     fault_case("256 fds: an importer", limit_importer_fds, NULL, 120);
     fault_case("address space", limit_address_space, NULL, 120);
     fault_case("mappings (max_map_count)", limit_mappings, NULL, 120);
+    fault_case("arenas of the software device", arena_rounds, NULL, 120);
     fault_case("device memory", limit_device_memory, NULL, 120);
     return fault_end("limits");
 }

@@ -147,10 +147,38 @@ static void window(const void *arg)
     outcome("one page of three, nothing before and behind it");
 }
 
+/* ---- backing kept for reuse ---- */
+
+/* The bytes in it are this process's own; what a peer may still hold, and write, is not kept. */
+static void kept(const void *arg)
+{
+    const bool           shared = *(const bool *)arg;
+    const size_t         size   = ZR_PAGE_LARGE;
+    struct zr_mem_counts before, after;
+    struct zr_range      range;
+    unsigned             kinds_met;
+    void                *p;
+    int                  fd = -1;
+
+    zr_mem_counts(&before);
+    OK(zr_usm_alloc(test_device(), ZE_MEMORY_TYPE_DEVICE, size, 0, true, &p));
+    if (shared) {
+        OK(zr_range_walk(p, size, &range, &kinds_met, NULL));
+        OK(zr_bo_export(range.segments[0].object->bo, &fd));
+        zr_range_clear(&range);
+        close(fd);
+    }
+    OK(zr_usm_free(p));
+    zr_mem_counts(&after);
+    CHECK(after.kept_bytes == before.kept_bytes + (shared ? 0 : size));
+    outcome("%s", shared ? "given back" : "kept");
+}
+
 int main(void)
 {
-    char     name[100];
-    unsigned i;
+    static const bool both[] = {false, true};
+    char              name[100];
+    unsigned          i;
 
     fault_start();
     setenv("ZERANGE_DEVICE_CPU_ACCESS", "1", 1);
@@ -159,5 +187,7 @@ int main(void)
         fault_case(name, fresh_and_reused, &kinds[i], 60);
     }
     fault_case("window of an object", window, NULL, 60);
+    fault_case("backing that never left the process", kept, &both[0], 60);
+    fault_case("backing that was shared", kept, &both[1], 60);
     return fault_end("secrets");
 }
