@@ -251,16 +251,36 @@ struct zr_grid {
     uint64_t first, pitch, slice, length;
 };
 
-static struct zr_grid zr_grid_make(const ze_copy_region_t *region, uint32_t height, uint32_t depth,
-                                   uint32_t pitch, uint32_t slice)
+/* False where the sum is more than an address can be. */
+static bool zr_add_product(uint64_t *sum, uint64_t a, uint64_t b)
 {
-    struct zr_grid grid;
+    uint64_t product;
 
-    grid.pitch  = pitch ? pitch : (uint64_t)region->originX + region->width;
-    grid.slice  = slice ? slice : grid.pitch * ((uint64_t)region->originY + height);
-    grid.first  = region->originZ * grid.slice + region->originY * grid.pitch + region->originX;
-    grid.length = (depth - 1) * grid.slice + (height - 1) * grid.pitch + region->width;
-    return grid;
+    return !__builtin_mul_overflow(a, b, &product) &&
+           !__builtin_add_overflow(*sum, product, sum) && *sum <= INT64_MAX;
+}
+
+static ze_result_t zr_grid_make(const ze_copy_region_t *region, uint32_t height, uint32_t depth,
+                                uint32_t pitch, uint32_t slice, struct zr_grid *grid)
+{
+    grid->pitch  = pitch ? pitch : (uint64_t)region->originX + region->width;
+    grid->slice  = slice;
+    grid->first  = region->originX;
+    grid->length = region->width;
+    if (slice == 0 && !zr_add_product(&grid->slice, grid->pitch,
+                                      (uint64_t)region->originY + height)) {
+        grid->slice = UINT64_MAX; /* of no consequence to a single first slice */
+    }
+    if (!zr_add_product(&grid->first, region->originZ, grid->slice) ||
+        !zr_add_product(&grid->first, region->originY, grid->pitch) ||
+        !zr_add_product(&grid->length, depth - 1, grid->slice) ||
+        !zr_add_product(&grid->length, height - 1, grid->pitch)) {
+        return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+                       "copy region of %ux%ux%u at %u,%u,%u goes beyond the address space",
+                       region->width, height, depth, region->originX, region->originY,
+                       region->originZ);
+    }
+    return ZE_RESULT_SUCCESS;
 }
 
 static ze_result_t zr_build_rows(struct zr_build *build, const struct zr_operand *dst,
@@ -357,14 +377,18 @@ static ze_result_t zr_build_region(struct zr_build *build, const struct zr_regio
     struct zr_operand dst, src;
     ze_result_t       result;
 
-    dst_grid = zr_grid_make(&region->dst_region, height, depth, region->dst_pitch,
-                            region->dst_slice_pitch);
-    src_grid = zr_grid_make(&region->src_region, height, depth, region->src_pitch,
-                            region->src_slice_pitch);
     if (width == 0) {
         return ZE_RESULT_SUCCESS;
     }
-    result = zr_build_order(build);
+    result = zr_grid_make(&region->dst_region, height, depth, region->dst_pitch,
+                          region->dst_slice_pitch, &dst_grid);
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zr_grid_make(&region->src_region, height, depth, region->src_pitch,
+                              region->src_slice_pitch, &src_grid);
+    }
+    if (result == ZE_RESULT_SUCCESS) {
+        result = zr_build_order(build);
+    }
     if (result != ZE_RESULT_SUCCESS) {
         return result;
     }

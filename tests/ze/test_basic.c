@@ -194,6 +194,28 @@ static void check_handles(void)
     CHECK(zeMemFree(context, p), ZE_RESULT_ERROR_INVALID_ARGUMENT);
 }
 
+/* Regions whose sizes multiply to what wraps around an address: refused, nothing is copied. */
+static void check_huge_regions(void)
+{
+    static const ze_copy_region_t regions[] = {
+        {0, 0, 0, 0x80000000, 0x80000000, 4},
+        {0, 0, 4, 0x80000000, 0x80000000, 1},
+        {0, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+        {0, 0xffffffff, 0, 0xffffffff, 2, 1},
+    };
+    unsigned char *p = alloc_host(page), before = p[0];
+
+    for (size_t i = 0; i < COUNT(regions); i++) {
+        if (!CHECK(zeCommandListAppendMemoryCopyRegion(list, p, &regions[i], 0, 0, p, &regions[i],
+                                                       0, 0, NULL, 0, NULL),
+                   ZE_RESULT_ERROR_INVALID_ARGUMENT)) {
+            printf("   region %zu\n", i);
+        }
+    }
+    CHECK_EQ(p[0], before);
+    CHECK_OK(zeMemFree(context, p));
+}
+
 /* Refused sizes, alignments and flags. */
 static void check_arguments(void)
 {
@@ -312,6 +334,7 @@ int main(void)
     check_regions();
     check_handles();
     check_arguments();
+    check_huge_regions();
     check_dmabuf();
     check_object_dmabuf();
     return test_end();
