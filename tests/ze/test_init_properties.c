@@ -158,6 +158,9 @@ static void in_case(const char *name)
     } else if (strcmp(name, "performance") == 0) {
         NEED(init_drivers(PERFORMANCE, gpu));
         check_contexts(PERFORMANCE);
+    } else if (strcmp(name, "a flag of the future") == 0) {
+        NEED(init_drivers(MEMORY | 1u << 7, gpu));
+        check_contexts(MEMORY);
     } else if (strcmp(name, "neither") == 0) {
         NEED(init_drivers(NONE, gpu));
         check_contexts(NONE);
@@ -228,7 +231,7 @@ int main(int argc, char **argv)
     static const char *const names[] = {
         "memory", "performance", "neither", "absent", "zeInit", "both", "memory, performance",
         "neither, performance", "absent, performance", "zeInit, memory", "all types, memory",
-        "default context, memory"};
+        "default context, memory", "a flag of the future"};
     static const char *const loader[] = {"memory", "performance", "absent", "both",
                                          "memory, performance"};
     ze_driver_extension_properties_t all[64];
