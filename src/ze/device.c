@@ -188,24 +188,34 @@ ze_result_t zr_zeDeviceGetCacheProperties(ze_device_handle_t hDevice, uint32_t *
 
 /* One group, of copy engines. UCX's ze_copy and ucx_perftest take ordinal 0 without asking what it
  * can do and only ever copy and fill, so that COPY alone serves them; a COMPUTE flag would promise
- * kernels. Clients of Intel's driver, its own tests too, look for that flag before they copy
- * (ZERANGE_COMPAT=intel). */
+ * kernels. Clients of Intel's driver, its own tests too, look for a group with that flag before
+ * they copy: ZERANGE_COMPAT=intel shows the engines once so and once as they are, as Intel's first
+ * two groups. */
+unsigned zr_device_groups(void)
+{
+    return zr_config()->compat == ZR_COMPAT_INTEL ? 2 : 1;
+}
+
 ze_result_t zr_zeDeviceGetCommandQueueGroupProperties(
     ze_device_handle_t hDevice, uint32_t *pCount, ze_command_queue_group_properties_t *properties)
 {
     struct zr_device *device = (struct zr_device *)hDevice;
+    const uint32_t    groups = zr_device_groups();
 
     ZR_CHECK_HANDLE(hDevice, ZR_KIND_DEVICE);
     ZR_CHECK_POINTER(pCount);
-    if (*pCount > 0 && properties != NULL) {
-        properties->flags                    = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY;
-        if (zr_config()->compat == ZR_COMPAT_INTEL) {
-            properties->flags |= ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE;
-        }
-        properties->maxMemoryFillPatternSize = ZR_MAX_PATTERN;
-        properties->numQueues                = device->info->num_engines;
+    if (*pCount == 0 || *pCount > groups) {
+        *pCount = groups;
     }
-    *pCount = 1;
+    for (uint32_t i = 0; properties != NULL && i < *pCount; i++) {
+        properties[i].flags = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY;
+        if (i + 1 < groups) {
+            properties[i].flags |= ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE |
+                                   ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COOPERATIVE_KERNELS;
+        }
+        properties[i].maxMemoryFillPatternSize = ZR_MAX_PATTERN;
+        properties[i].numQueues                = device->info->num_engines;
+    }
     return ZE_RESULT_SUCCESS;
 }
 

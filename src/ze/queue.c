@@ -14,10 +14,10 @@ static ze_result_t zr_queue_check_desc(const struct zr_device         *device,
                        "command queue: flags 0x%x, mode %d, priority %d", desc->flags, desc->mode,
                        desc->priority);
     }
-    if (desc->ordinal != 0) {
+    if (desc->ordinal >= zr_device_groups()) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
-                       "command queue: ordinal %u, device %u has one group", desc->ordinal,
-                       device->index);
+                       "command queue: ordinal %u, device %u has %u groups", desc->ordinal,
+                       device->index, zr_device_groups());
     }
     if (desc->index >= device->info->num_engines) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,

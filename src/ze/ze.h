@@ -236,6 +236,8 @@ ze_result_t zr_no_driver(void);
 enum zr_policy zr_driver_policy(void);
 ze_result_t zr_device_create(struct zr_i915 *i915, unsigned index, struct zr_device **device_p);
 void zr_device_destroy(struct zr_device *device);
+/* Command queue groups of a device; all have the same engines. */
+unsigned zr_device_groups(void);
 /* Free bytes of its memory; all of it where the kernel does not tell. */
 uint64_t zr_device_free(const struct zr_device *device);
 /* The same in every process and after every boot: vendor, device and PCI address. */

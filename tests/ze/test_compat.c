@@ -15,12 +15,16 @@ static ze_result_t export_range(const void *ptr, size_t size, ze_ipc_mem_handle_
     return zeMemGetIpcHandleWithProperties(context, ptr, &range, handle);
 }
 
-/* An allocation that fits gives the handle it gives without a range; a group of queues computes. */
+/* An allocation that fits gives the handle it gives without a range; the queues are there
+ * once with COMPUTE and once without. */
 static int compat_intel(void)
 {
-    ze_command_queue_group_properties_t group = {
-        .stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES};
-    uint32_t            groups = 1;
+    ze_command_queue_group_properties_t group[3] = {
+        {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES},
+        {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES}};
+    ze_command_queue_desc_t   queue_desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC};
+    ze_command_queue_handle_t queue;
+    uint32_t            groups = 3;
     size_t              size, i;
     unsigned char      *memory[3];
     ze_ipc_mem_handle_t handle, plain;
@@ -28,9 +32,19 @@ static int compat_intel(void)
 
     test_start();
     peer_start();
-    NEED(zeDeviceGetCommandQueueGroupProperties(device, &groups, &group));
-    CHECK_EQ(group.flags, ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY |
-                              ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE);
+    NEED(zeDeviceGetCommandQueueGroupProperties(device, &groups, group));
+    CHECK_EQ(groups, 2);
+    CHECK_EQ(group[0].flags, ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY |
+                                 ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE |
+                                 ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COOPERATIVE_KERNELS);
+    CHECK_EQ(group[1].flags, ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY);
+    CHECK_TRUE(group[0].numQueues > 0 && group[1].numQueues == group[0].numQueues);
+    for (; queue_desc.ordinal < groups; queue_desc.ordinal++) {
+        NEED(zeCommandQueueCreate(context, device, &queue_desc, &queue));
+        CHECK_OK(zeCommandQueueDestroy(queue));
+    }
+    CHECK(zeCommandQueueCreate(context, device, &queue_desc, &queue),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
     size      = 3 * page;
     memory[0] = alloc_device(size);
     memory[1] = alloc_host(size);
