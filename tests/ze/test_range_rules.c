@@ -381,6 +381,40 @@ static void test_no_address_space(void)
     CHECK_OK(zePhysicalMemDestroy(context, object));
 }
 
+/* An importer whose device cannot take the second object: the specified error, and it works later.
+ * The software device only can be told to refuse. */
+static void test_no_device_memory(void)
+{
+    struct spread       s;
+    ze_ipc_mem_handle_t handle;
+    struct peer_import  import;
+
+    if (getenv("ZERANGE_SOFT") == NULL) {
+        return;
+    }
+    peer_stop();
+    setenv("ZERANGE_SOFT_FAULTS", "PRIME_FD_TO_HANDLE@2=ENOSPC", 1);
+    peer_start();
+    unsetenv("ZERANGE_SOFT_FAULTS");
+    spread_make(&s, 0);
+    fill_pattern(expected, s.size, 17);
+    write_memory(s.base, expected, s.size);
+    NEED(export_range(context, s.base, s.size, &handle));
+    import = peer_open(0, handle);
+    CHECK_EQ(import.opened, ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
+    import = peer_open(0, handle);
+    if (CHECK_OK(import.opened)) {
+        CHECK_EQ(import.size, s.size);
+        peer_read(0, 0, seen, s.size);
+        CHECK_EQ(memcmp(seen, expected, s.size), 0);
+        CHECK_OK(peer_close(0));
+    }
+    CHECK_OK(zeMemPutIpcHandle(context, handle));
+    spread_drop(&s, true);
+    peer_stop();
+    peer_start();
+}
+
 /* Without the descriptor: a physical memory handle as the pointer, and handles from fds. */
 static void test_plain(void)
 {
@@ -457,6 +491,7 @@ int main(int argc, char **argv)
     test_counted();
     test_nothing_left();
     test_no_address_space();
+    test_no_device_memory();
     test_plain();
     test_plain_mapping();
     peer_stop();
