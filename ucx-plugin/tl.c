@@ -462,6 +462,9 @@ int zr_tl_is_reachable(const uct_iface_h iface, const struct zr_uct_reachable_pa
         params->info_string_length > 0) {
         snprintf(params->info_string, params->info_string_length, "%s", why);
     }
+    if (why != NULL) { /* not every UCX prints what it was told */
+        zr_ucs_debug("ze_range does not reach a peer: %s", why);
+    }
     return why == NULL;
 }
 

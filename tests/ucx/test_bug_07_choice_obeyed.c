@@ -52,11 +52,18 @@ static void body(void)
 
 int main(int argc, char **argv)
 {
-    int result = 0, ret;
+    int      result = 0, ret;
+    unsigned major, minor, release;
 
     pair_enter(body, &current);
+    ucp_get_version(&major, &minor, &release);
     setenv("ZERANGE_LOG", "debug", 1);
     for (current = 0; current < CASES; current++) {
+        /* UCX 1.18's get has no way to end with an error: it ends the process (docs/ucx.md). */
+        if (!cases[current].works && major == 1 && minor < 19) {
+            printf("not run: %s: UCX %u.%u ends the process\n", cases[current].name, major, minor);
+            continue;
+        }
         setenv("ZERANGE_FD_EXCHANGE", cases[current].choice, 1);
         zp_log_start("debug");
         ret = pair_run(argv[0], current, 60);
