@@ -8,5 +8,5 @@ if [ -n "${ZR_TEST_COMPONENTS:-}" ]; then
     components=(--omca mca_base_component_path "$ZR_TEST_COMPONENTS")
 fi
 # Unbound, since the threads of the software engines inherit the binding of their rank.
-exec mpirun --mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
+exec mpirun --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
     --bind-to none --map-by :OVERSUBSCRIBE "${components[@]}" "$@"

@@ -335,6 +335,18 @@ static void check_handles(void)
     }
 }
 
+static int finish(void)
+{
+    unsigned on;
+
+    for (on = 0; on < 2; on++) {
+        CHECK_OK(zeCommandListDestroy(regular[on]));
+        CHECK_OK(zeCommandListDestroy(immediate[on]));
+        CHECK_OK(zeCommandQueueDestroy(queues[on]));
+    }
+    return test_end();
+}
+
 struct order {
     ze_ipc_mem_handle_t handle;
     uint64_t            kind, size;
@@ -357,7 +369,8 @@ static int importer(int fd)
             return 1;
         }
     }
-    return failures != 0;
+    free(seen);
+    return finish();
 }
 
 static void check_peer(const char *self)
@@ -497,7 +510,7 @@ int main(int argc, char **argv)
     if (argc > 1) {
         copy(0, false, memory[TWO], memory[ONE], SPACE);
         copy(1, true, memory[ONE], memory[TWO], SPACE);
-        return test_end();
+        return finish();
     }
     check_answers();
     check_foreign_dmabuf();
@@ -510,5 +523,5 @@ int main(int argc, char **argv)
     check_handles();
     check_peer(argv[0]);
     check_said_once(argv[0]);
-    return test_end();
+    return finish();
 }
