@@ -189,6 +189,9 @@ static inline void zp_log_here(void)
     if (path != NULL && (freopen(path, "a", stdout) == NULL || freopen(path, "a", stderr) == NULL)) {
         _exit(1);
     }
+    /* A line at once, or the other rank's lines would stand in the middle of it. */
+    setvbuf(stdout, NULL, _IOLBF, 8192);
+    setvbuf(stderr, NULL, _IOLBF, 8192);
 }
 
 /* Lines that have all of the words; with `show` they are printed. */
