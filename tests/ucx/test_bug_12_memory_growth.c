@@ -5,6 +5,9 @@
 #include "zepair.h"
 
 #define ROUNDS 200
+/* Of these a transport makes its next pool of events when more copies are on their way than ever, and
+ * a pool has an object of its own. What a round leaves makes hundreds. */
+#define POOLS 2
 
 /* Objects come and go inside a reservation that stays: nothing but the transport can let go of them. */
 static void in_place(const zr_counts_t *before, int counted)
@@ -29,7 +32,7 @@ static void in_place(const zr_counts_t *before, int counted)
     }
     zp_expect_no_imports("in place");
     pair_meet();
-    if (counted && zp_counts(&after) && (after.objects > before->objects || after.exports != 0)) {
+    if (counted && zp_counts(&after) && (after.objects > before->objects + POOLS || after.exports != 0)) {
         FAIL("in place: %lu objects and %lu exports are left of %lu and 0",
              (unsigned long)after.objects, (unsigned long)after.exports,
              (unsigned long)before->objects);
@@ -47,6 +50,7 @@ static void body(void)
     zp_start();
     zebuf_map(&buf, 1, MIB, NULL); /* what is made once is made by now */
     zp_message(0, &buf, 0, 0, MIB, 1, "first");
+    zp_message(1, &buf, 0, 0, MIB, 2, "first of the other");
     zebuf_unmap(&buf);
     zp_expect_no_imports("first");
     pair_meet();
@@ -60,7 +64,7 @@ static void body(void)
     zp_expect_no_imports("after all was freed");
     pair_meet();
     if (counted && zp_counts(&after) &&
-        (after.objects > before.objects || after.exports != 0 || after.regions > before.regions)) {
+        (after.objects > before.objects + POOLS || after.exports != 0 || after.regions > before.regions)) {
         FAIL("%lu objects, %lu exports, %lu regions are left of %lu, 0, %lu",
              (unsigned long)after.objects, (unsigned long)after.exports,
              (unsigned long)after.regions, (unsigned long)before.objects,

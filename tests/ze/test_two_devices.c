@@ -344,6 +344,9 @@ static int finish(void)
         CHECK_OK(zeCommandListDestroy(immediate[on]));
         CHECK_OK(zeCommandQueueDestroy(queues[on]));
     }
+    if (pool != NULL) {
+        CHECK_OK(zeEventPoolDestroy(pool));
+    }
     return test_end();
 }
 
