@@ -8,8 +8,6 @@
 
 #define PRIORITY 78 /* above those that compute (tuned 30, han 35) and below ft */
 
-void zr_request_unregister(void);
-
 static void module_construct(zr_coll_module_t *module)
 {
     /* what follows the base is ours */
@@ -340,7 +338,7 @@ static mca_coll_base_module_t *comm_query(ompi_communicator_t *comm, int *priori
 
 static int component_close(void)
 {
-    zr_request_unregister();
+    zr_requests_end();
     return OMPI_SUCCESS;
 }
 

@@ -97,6 +97,9 @@ void zr_stage_close(struct zr_stage *stage);
 int zr_staged_begin(zr_coll_module_t *module, const struct zr_call *call, bool persistent,
                     ompi_request_t **request);
 
+/** No request is looked after any more. */
+void zr_requests_end(void);
+
 /* What lies below us. */
 int zr_below(zr_coll_module_t *module, const struct zr_call *call);
 int zr_below_begin(zr_coll_module_t *module, const struct zr_call *call, ompi_request_t **request);

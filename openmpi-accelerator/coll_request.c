@@ -76,28 +76,25 @@ static int progress(void)
     return events;
 }
 
-static void go_on(zr_request_t *request)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    extern void           zr_request_register(void);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, zr_request_register);
-    pthread_mutex_lock(&lock);
-    request->next = going;
-    __atomic_store_n(&going, request, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-}
-
-void zr_request_register(void);
-void zr_request_register(void)
+static void start_progress(void)
 {
     opal_progress_register(progress);
 }
 
-void zr_request_unregister(void);
-void zr_request_unregister(void)
+void zr_requests_end(void)
 {
     opal_progress_unregister(progress);
+}
+
+static void go_on(zr_request_t *request)
+{
+    pthread_once(&once, start_progress);
+    pthread_mutex_lock(&lock);
+    request->next = going;
+    __atomic_store_n(&going, request, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
 }
 
 static int request_free(ompi_request_t **request_p)
