@@ -154,22 +154,14 @@ static bool zr_shim_fits(int fd, size_t length, off_t offset)
     return offset >= 0 && offset <= st.st_size && length <= (size_t)(st.st_size - offset);
 }
 
-ZR_PUBLIC void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t offset)
+/* @param direct  by system call, since the caller may stand where the C library's mmap was */
+static void *zr_shim_device_mmap(bool direct, uint64_t file, void *at, size_t length, int prot,
+                                 int flags, off_t offset)
 {
-    struct zr_shim_message m = {.op = ZR_SHIM_MMAP};
+    struct zr_shim_message m = {.op = ZR_SHIM_MMAP, .file = file};
     int                    out[ZR_SHIM_MAX_FDS], ret, saved;
     void                  *result;
 
-    if (fd < 0 || (flags & MAP_ANONYMOUS) || !zr_shim_active()) {
-        return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
-    }
-    if (zr_shim_device_minor(fd, &m.file) < 0) {
-        if (!zr_shim_fits(fd, length, offset)) {
-            errno = EINVAL;
-            return MAP_FAILED;
-        }
-        return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
-    }
     m.a[0] = (uint64_t)offset;
     m.a[1] = length;
     m.a[2] = (unsigned)prot;
@@ -181,11 +173,30 @@ ZR_PUBLIC void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t
     }
     /* What can be written can be read on x86, also by who reads for us. */
     prot |= prot & PROT_WRITE ? PROT_READ : 0;
-    result = ZR_REAL(mmap)(at, length, prot, flags, out[0], (off_t)m.a[0]);
+    offset = (off_t)m.a[0];
+    result = direct ? (void *)ZR_REAL(syscall)(SYS_mmap, at, length, prot, flags, out[0], offset)
+                    : ZR_REAL(mmap)(at, length, prot, flags, out[0], offset);
     saved  = errno;
     ZR_REAL(close)(out[0]);
     errno = saved;
     return result;
+}
+
+ZR_PUBLIC void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    uint64_t file;
+
+    if (fd < 0 || (flags & MAP_ANONYMOUS) || !zr_shim_active()) {
+        return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
+    }
+    if (zr_shim_device_minor(fd, &file) >= 0) {
+        return zr_shim_device_mmap(false, file, at, length, prot, flags, offset);
+    }
+    if (!zr_shim_fits(fd, length, offset)) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    return ZR_REAL(mmap)(at, length, prot, flags, fd, offset);
 }
 void *mmap64(void *at, size_t length, int prot, int flags, int fd, off64_t offset) ZR_ALIAS(mmap);
 
@@ -237,9 +248,10 @@ ZR_PUBLIC int msgctl(int queue, int command, struct msqid_ds *data)
 
 ZR_PUBLIC long syscall(long number, ...)
 {
-    va_list args;
-    long    a[6], ret;
-    int     i;
+    va_list  args;
+    long     a[6], ret;
+    uint64_t file;
+    int      i;
 
     va_start(args, number);
     for (i = 0; i < 6; i++) {
@@ -255,6 +267,12 @@ ZR_PUBLIC long syscall(long number, ...)
             errno = (int)-ret;
             return -1;
         }
+    }
+    /* MPI libraries write a jump to a function of theirs over mmap, and that function asks so. */
+    if (number == SYS_mmap && (int)a[4] >= 0 && !(a[3] & MAP_ANONYMOUS) && zr_shim_active() &&
+        zr_shim_device_minor((int)a[4], &file) >= 0) {
+        return (long)zr_shim_device_mmap(true, file, (void *)a[0], (size_t)a[1], (int)a[2],
+                                         (int)a[3], a[5]);
     }
     return ZR_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

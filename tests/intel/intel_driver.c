@@ -1,7 +1,8 @@
 /* A client of Intel's own Level Zero driver on the shim: memory, virtual memory, sharing between
  * processes, copies and fills on the copy-only queue group, fences, events; every byte checked.
  *   intel_driver            all of it
- *   intel_driver walker     a copy on the compute group is a kernel: it must not succeed in silence */
+ *   intel_driver walker     a copy on the compute group is a kernel: it must not succeed in silence
+ *   intel_driver extensions the names of the driver's extensions */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <level_zero/ze_api.h>
 
@@ -384,6 +385,18 @@ static int walker(void)
     _exit(result == ZE_RESULT_SUCCESS); /* its teardown may wait for what never ends */
 }
 
+static int extensions(void)
+{
+    static ze_driver_extension_properties_t list[256];
+    uint32_t                                count = 256, k;
+
+    CHECK(zeDriverGetExtensionProperties(driver, &count, list));
+    for (k = 0; k < count; k++) {
+        printf("%s\n", list[k].name);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int   sockets[2];
@@ -392,7 +405,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 1) {
         start();
-        return walker();
+        return strcmp(argv[1], "extensions") == 0 ? extensions() : walker();
     }
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
     child = fork(); /* before the driver is there: it does not survive a fork */

@@ -4,6 +4,8 @@
 #ifndef ZEBUF_H
 #define ZEBUF_H
 
+#include "zegroup.h"
+
 #include <level_zero/ze_api.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +55,7 @@ static int zebuf_start(void)
     count = 1;
     ZE(zeDeviceGet(zebuf_ze.driver, &count, &zebuf_ze.device));
     ZE(zeContextCreate(zebuf_ze.driver, &context, &zebuf_ze.context));
+    queue.ordinal = zegroup_copy(zebuf_ze.device);
     ZE(zeCommandListCreateImmediate(zebuf_ze.context, zebuf_ze.device, &queue, &zebuf_ze.list));
     return 1;
 }
