@@ -37,8 +37,9 @@ int main(int argc, char **argv)
     static const struct zr_bench_spec spec = {
         .defaults = {.program = "zr_bibw", .iterations = 100, .warmup = 10, .iterations_large = 20,
                      .warmup_large = 2, .windowed = true},
-        .title = "Bi-Directional Bandwidth", .column = "Bandwidth (MB/s)",
-        .csv = "bandwidth_mb_s", .two_ways = true, .transfer = transfer, .value = bandwidth};
+        .title = "Bi-Directional Bandwidth",
+        .columns = {{"Bandwidth (MB/s)", "bandwidth_mb_s", bandwidth}}, .two_ways = true,
+        .transfer = transfer};
 
     return zr_bench_main(&spec, argc, argv);
 }

@@ -35,8 +35,8 @@ int main(int argc, char **argv)
     static const struct zr_bench_spec spec = {
         .defaults = {.program = "zr_bw", .iterations = 100, .warmup = 10, .iterations_large = 20,
                      .warmup_large = 2, .windowed = true},
-        .title = "Bandwidth", .column = "Bandwidth (MB/s)", .csv = "bandwidth_mb_s",
-        .transfer = transfer, .value = bandwidth};
+        .title = "Bandwidth", .columns = {{"Bandwidth (MB/s)", "bandwidth_mb_s", bandwidth}},
+        .transfer = transfer};
 
     return zr_bench_main(&spec, argc, argv);
 }

@@ -28,8 +28,8 @@ int main(int argc, char **argv)
     static const struct zr_bench_spec spec = {
         .defaults = {.program = "zr_latency", .iterations = 10000, .warmup = 100,
                      .iterations_large = 1000, .warmup_large = 10},
-        .title = "Latency", .column = "Latency (us)", .csv = "latency_us", .two_ways = true,
-        .transfer = transfer, .value = latency};
+        .title = "Latency", .columns = {{"Latency (us)", "latency_us", latency}}, .two_ways = true,
+        .transfer = transfer};
 
     return zr_bench_main(&spec, argc, argv);
 }

@@ -43,9 +43,9 @@ int main(int argc, char **argv)
     static const struct zr_bench_spec spec = {
         .defaults = {.program = "zr_mbw_mr", .iterations = 100, .warmup = 10,
                      .iterations_large = 20, .warmup_large = 2, .windowed = true, .many = true},
-        .title = "Multiple Bandwidth / Message Rate", .column = "MB/s", .csv = "bandwidth_mb_s",
-        .column2 = "Messages/s", .csv2 = "messages_s", .transfer = transfer, .value = bandwidth,
-        .value2 = rate};
+        .title = "Multiple Bandwidth / Message Rate",
+        .columns = {{"MB/s", "bandwidth_mb_s", bandwidth}, {"Messages/s", "messages_s", rate}},
+        .transfer = transfer};
 
     return zr_bench_main(&spec, argc, argv);
 }

@@ -85,10 +85,11 @@ int main(int argc, char **argv)
         .defaults = {.program = NAME, .iterations = ZR_LATENCY ? 10000 : 100,
                      .warmup = ZR_LATENCY ? 100 : 10, .iterations_large = ZR_LATENCY ? 1000 : 20,
                      .warmup_large = 2, .windowed = !ZR_LATENCY, .single = true},
-        .title = TITLE, .column = ZR_LATENCY ? "Latency (us)" : "Bandwidth (MB/s)",
-        .csv = ZR_LATENCY ? "latency_us" : "bandwidth_mb_s", .reversed = ZR_GET,
-        .attach = attach, .detach = detach, .prepare = prepare, .transfer = transfer,
-        .value = value};
+        .title = TITLE,
+        .columns = {{ZR_LATENCY ? "Latency (us)" : "Bandwidth (MB/s)",
+                     ZR_LATENCY ? "latency_us" : "bandwidth_mb_s", value}},
+        .reversed = ZR_GET, .attach = attach, .detach = detach, .prepare = prepare,
+        .transfer = transfer};
 
     return zr_bench_main(&spec, argc, argv);
 }

@@ -1,15 +1,11 @@
 /* The frame of a benchmark: start, buffers, one line of the table for each size, the report. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config.h"
 #include "bench.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define WIDTH_SIZE 10
-#define WIDTH_VALUE 18
 
 _Noreturn void zr_bench_abort(const struct zr_bench *bench, const char *what)
 {
@@ -21,16 +17,27 @@ _Noreturn void zr_bench_abort(const struct zr_bench *bench, const char *what)
 
 /* ---- buffers ---- */
 
-static bool on_device(const struct zr_bench *bench)
+/* Whose placement and objects a buffer has: the rank's, or those of the buffer's kind. */
+static int end_of(const struct zr_bench *bench, bool receiving)
 {
-    return bench->options.place[bench->rank] == 'D';
+    return bench->spec->defaults.collective ? receiving : bench->rank;
 }
 
-static struct zr_buffer *create_buffers(struct zr_bench *bench, unsigned char ***at_p, char *error,
-                                        size_t error_size)
+static bool on_device(const struct zr_bench *bench)
 {
-    struct zr_buffer *buffers = calloc(bench->buffers, sizeof(*buffers));
-    unsigned          i;
+    return bench->options.place[end_of(bench, false)] == 'D' ||
+           bench->options.place[end_of(bench, true)] == 'D';
+}
+
+static struct zr_buffer *create_buffers(struct zr_bench *bench, bool receiving,
+                                        unsigned char ***at_p, char *error, size_t error_size)
+{
+    struct zr_buffer       *buffers = calloc(bench->buffers, sizeof(*buffers));
+    struct zr_bench_options options = bench->options;
+    int                     end     = end_of(bench, receiving);
+    unsigned                i;
+
+    options.max_size = zr_bench_extent(bench, receiving, options.max_size);
 
     *at_p = calloc(bench->buffers, sizeof(**at_p));
     if (buffers == NULL || *at_p == NULL) {
@@ -39,7 +46,7 @@ static struct zr_buffer *create_buffers(struct zr_bench *bench, unsigned char **
         return NULL;
     }
     for (i = 0; i < bench->buffers; i++) {
-        if (zr_buffer_create(on_device(bench) ? &bench->ze : NULL, &bench->options, bench->rank,
+        if (zr_buffer_create(options.place[end] == 'D' ? &bench->ze : NULL, &options, end,
                              &buffers[i], error, error_size) != 0) {
             while (i-- > 0) {
                 zr_buffer_destroy(&buffers[i]);
@@ -61,26 +68,26 @@ static void destroy_buffers(struct zr_bench *bench, struct zr_buffer *buffers)
     free(buffers);
 }
 
-static bool sends(const struct zr_bench *bench)
+size_t zr_bench_extent(const struct zr_bench *bench, bool receiving, size_t size)
 {
-    return bench->spec->two_ways || bench->rank == (bench->spec->reversed ? 1 : 0);
-}
+    const struct zr_bench_spec *spec = bench->spec;
 
-static bool receives(const struct zr_bench *bench)
-{
-    return bench->spec->two_ways || bench->rank == (bench->spec->reversed ? 0 : 1);
+    if (spec->extent != NULL) {
+        return spec->extent(bench, receiving, size);
+    }
+    return spec->two_ways || bench->rank == (spec->reversed != receiving) ? size : 0;
 }
 
 static int make_buffers(struct zr_bench *bench, char *error, size_t error_size)
 {
-    if (sends(bench)) {
-        bench->send = create_buffers(bench, &bench->send_at, error, error_size);
+    if (zr_bench_extent(bench, false, bench->options.max_size) > 0) {
+        bench->send = create_buffers(bench, false, &bench->send_at, error, error_size);
         if (bench->send == NULL) {
             return -1;
         }
     }
-    if (receives(bench)) {
-        bench->recv = create_buffers(bench, &bench->recv_at, error, error_size);
+    if (zr_bench_extent(bench, true, bench->options.max_size) > 0) {
+        bench->recv = create_buffers(bench, true, &bench->recv_at, error, error_size);
         if (bench->recv == NULL) {
             return -1;
         }
@@ -125,108 +132,6 @@ static void tear_down(struct zr_bench *bench)
     zr_ze_close(&bench->ze);
 }
 
-/* ---- table ---- */
-
-static const char *place_name(char place)
-{
-    return place == 'D' ? "DEVICE (D)" : "HOST (H)";
-}
-
-static void print_header(const struct zr_bench *bench)
-{
-    const struct zr_bench_options *o = &bench->options;
-    int                            i;
-
-    if (o->json) {
-        printf("{\"benchmark\": \"%s\", \"version\": \"%s\", \"pairs\": %u, \"places\": \"%c %c\", "
-               "\"objects\": [%u, %u], \"results\": [", bench->spec->defaults.program,
-               PACKAGE_VERSION, bench->pairs, o->place[0], o->place[1], o->objects[0],
-               o->objects[1]);
-        return;
-    }
-    if (o->csv) {
-        printf("size,%s", bench->spec->csv);
-        if (bench->spec->csv2 != NULL) {
-            printf(",%s", bench->spec->csv2);
-        }
-        printf("%s\n", o->validate ? ",validation" : "");
-        return;
-    }
-    printf("# zerange MPI %s Test v%s\n# Datatype: MPI_CHAR.\n", bench->spec->title,
-           PACKAGE_VERSION);
-    printf("# Send Buffer on %s and Receive Buffer on %s\n", place_name(o->place[0]),
-           place_name(o->place[1]));
-    for (i = 0; i < 2; i++) {
-        if (o->place[i] == 'D' && o->objects[i] > 0) {
-            printf("# Buffers of rank %d: %u physical object%s%s%s\n", i, o->objects[i],
-                   o->objects[i] == 1 ? "" : "s", o->unequal ? " of unequal size" : "",
-                   o->map_offset ? ", mapped from an offset and in part" : "");
-        }
-    }
-    if (bench->spec->defaults.many) {
-        printf("# [ pairs: %u ] [ window size: %u ]\n", bench->pairs, o->window);
-    }
-    printf("%-*s%*s", WIDTH_SIZE, "# Size", WIDTH_VALUE, bench->spec->column);
-    if (bench->spec->column2 != NULL) {
-        printf("%*s", WIDTH_VALUE, bench->spec->column2);
-    }
-    if (o->validate) {
-        printf("%*s", WIDTH_VALUE, "Validation");
-    }
-    printf("\n");
-    fflush(stdout);
-}
-
-static void print_line(struct zr_bench *bench, size_t size, const double value[2], int errors)
-{
-    const struct zr_bench_spec *spec    = bench->spec;
-    const char                 *verdict = errors == 0 ? "Pass" : "Fail";
-    bool                        check   = bench->options.validate;
-
-    if (bench->options.json) {
-        printf("%s\n {\"size\": %zu, \"%s\": %.3f", bench->lines > 0 ? "," : "", size, spec->csv,
-               value[0]);
-        if (spec->csv2 != NULL) {
-            printf(", \"%s\": %.3f", spec->csv2, value[1]);
-        }
-        printf(check ? ", \"validation\": \"%s\"}" : "}", verdict);
-    } else if (bench->options.csv) {
-        printf("%zu,%.2f", size, value[0]);
-        if (spec->csv2 != NULL) {
-            printf(",%.2f", value[1]);
-        }
-        printf(check ? ",%s\n" : "\n", verdict);
-    } else {
-        printf("%-*zu%*.2f", WIDTH_SIZE, size, WIDTH_VALUE, value[0]);
-        if (spec->column2 != NULL) {
-            printf("%*.2f", WIDTH_VALUE, value[1]);
-        }
-        if (check) {
-            printf("%*s", WIDTH_VALUE, verdict);
-        }
-        printf("\n");
-    }
-    bench->lines++;
-    fflush(stdout);
-}
-
-/* On a terminal, what is being measured; the line is written over by the next one. */
-static void print_progress(const struct zr_bench *bench, size_t size)
-{
-    static int terminal = -1;
-
-    if (terminal < 0) {
-        terminal = isatty(STDERR_FILENO) != 0;
-    }
-    if (bench->lead && terminal) {
-        if (size > 0) {
-            fprintf(stderr, "%s: %zu bytes ...\r", bench->spec->defaults.program, size);
-        } else {
-            fprintf(stderr, "\33[K");
-        }
-    }
-}
-
 /* ---- one size ---- */
 
 /* Add to or take from what the engines completed, so that only transfers between two calls count
@@ -253,16 +158,27 @@ static double timed_transfer(struct zr_bench *bench, size_t size)
     return MPI_Wtime() - start;
 }
 
+/* Whole elements begin where one may. */
+static unsigned char *place_message(const struct zr_bench *bench, const struct zr_buffer *buffer,
+                                    size_t size)
+{
+    size_t at = zr_buffer_place(buffer, size);
+
+    return buffer->base + at - at % zr_bench_element(&bench->spec->defaults);
+}
+
 static void place_messages(struct zr_bench *bench, size_t size)
 {
     unsigned i;
 
+    bench->send_size = zr_bench_extent(bench, false, size);
+    bench->recv_size = zr_bench_extent(bench, true, size);
     for (i = 0; i < bench->buffers; i++) {
         if (bench->send != NULL) {
-            bench->send_at[i] = bench->send[i].base + zr_buffer_place(&bench->send[i], size);
+            bench->send_at[i] = place_message(bench, &bench->send[i], bench->send_size);
         }
         if (bench->recv != NULL) {
-            bench->recv_at[i] = bench->recv[i].base + zr_buffer_place(&bench->recv[i], size);
+            bench->recv_at[i] = place_message(bench, &bench->recv[i], bench->recv_size);
         }
     }
 }
@@ -291,6 +207,22 @@ static int run_checked(struct zr_bench *bench, size_t size, unsigned warmup, uns
         errors += zr_check_received(bench, size, i, errors == 0);
     }
     return errors + zr_check_end(bench, size, i - 1, errors == 0);
+}
+
+/* Collectives, as OSU's: each call is timed alone, and begins when all have ended the last. */
+static void run_collective(struct zr_bench *bench, size_t size, unsigned warmup,
+                           unsigned iterations, double *seconds)
+{
+    unsigned i;
+    double   took;
+
+    count_engines(bench, -1);
+    for (i = 0; i < warmup + iterations; i++) {
+        took = timed_transfer(bench, size);
+        *seconds += i >= warmup ? took : 0;
+        MPI_Barrier(bench->pair);
+    }
+    count_engines(bench, 1);
 }
 
 static void run_plain(struct zr_bench *bench, size_t size, unsigned warmup, unsigned iterations,
@@ -330,6 +262,21 @@ static void limit_volume(struct zr_bench_options *o, size_t size, unsigned windo
     }
 }
 
+/* Of several pairs the slowest counts, and a pair is as fast as its rank 0 says; of a collective
+ * every rank counts. @return the longest time */
+static double gather_times(struct zr_bench *bench, double seconds)
+{
+    bool   counts  = bench->spec->defaults.collective || bench->rank == 0;
+    double mine[2] = {counts ? seconds : 0, counts ? -seconds : -HUGE_VAL}, most[2];
+    double part[2] = {mine[0], counts ? 1 : 0}, sum[2];
+
+    MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, bench->all);
+    MPI_Allreduce(part, sum, 2, MPI_DOUBLE, MPI_SUM, bench->all);
+    bench->least   = -most[1];
+    bench->average = sum[0] / sum[1];
+    return most[0];
+}
+
 /* Errors of all ranks. */
 static int run_size(struct zr_bench *bench, size_t size)
 {
@@ -339,11 +286,11 @@ static int run_size(struct zr_bench *bench, size_t size)
     bool                           large      = size > ZR_BENCH_SMALL;
     unsigned                       iterations = large ? o->iterations_large : o->iterations;
     unsigned                       warmup     = large ? o->warmup_large : o->warmup;
-    double                         seconds = 0, longest, value[2] = {0};
+    double                         seconds = 0, longest;
     int                            mine = 0, all = 0;
 
     limit_volume(o, size, window, &iterations, &warmup);
-    print_progress(bench, size);
+    zr_report_progress(bench, size);
     place_messages(bench, size);
     if (spec->prepare != NULL) {
         spec->prepare(bench, size);
@@ -351,18 +298,16 @@ static int run_size(struct zr_bench *bench, size_t size)
     MPI_Barrier(bench->all);
     if (o->validate) {
         mine = run_checked(bench, size, warmup, iterations, &seconds);
+    } else if (spec->defaults.collective) {
+        run_collective(bench, size, warmup, iterations, &seconds);
     } else {
         run_plain(bench, size, warmup, iterations, &seconds);
     }
-    /* Of several pairs the slowest counts; a pair is as fast as its rank 0 says. */
-    seconds = bench->rank == 0 ? seconds : 0;
-    MPI_Allreduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, bench->all);
+    longest = gather_times(bench, seconds);
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, bench->all);
-    print_progress(bench, 0);
+    zr_report_progress(bench, 0);
     if (bench->lead) {
-        value[0] = spec->value(bench, size, longest, iterations);
-        value[1] = spec->value2 != NULL ? spec->value2(bench, size, longest, iterations) : 0;
-        print_line(bench, size, value, all);
+        zr_report_line(bench, size, longest, iterations, all);
     }
     o->window = window;
     return all;
@@ -448,7 +393,7 @@ static int run_pair(struct zr_bench *bench)
     failed = together(bench, set_up(bench, error, sizeof(error)) != 0, error);
     if (!failed) {
         if (bench->lead) {
-            print_header(bench);
+            zr_report_header(bench);
         }
         failed = run_sizes(bench) != 0;
         if (bench->lead && bench->options.json) {
@@ -459,6 +404,21 @@ static int run_pair(struct zr_bench *bench)
     MPI_Barrier(bench->all);
     tear_down(bench);
     return failed;
+}
+
+static int run_all(struct zr_bench *bench, int ranks)
+{
+    int status;
+
+    bench->pairs = 1;
+    bench->lead  = bench->rank == 0;
+    bench->ranks = ranks;
+    MPI_Comm_dup(MPI_COMM_WORLD, &bench->all);
+    MPI_Comm_dup(MPI_COMM_WORLD, &bench->pair);
+    status = run_pair(bench);
+    MPI_Comm_free(&bench->pair);
+    MPI_Comm_free(&bench->all);
+    return status;
 }
 
 /* Ranks 0 to pairs - 1 send to those behind them, as in osu_mbw_mr. */
@@ -479,6 +439,7 @@ static int run_pairs(struct zr_bench *bench, int world_rank, int ranks)
     }
     inside       = world_rank < (int)(2 * pairs);
     bench->pairs = pairs;
+    bench->ranks = 2;
     bench->lead  = world_rank == 0;
     MPI_Comm_split(MPI_COMM_WORLD, inside ? 0 : MPI_UNDEFINED, world_rank, &bench->all);
     if (inside) {
@@ -517,7 +478,8 @@ int zr_bench_main(const struct zr_bench_spec *spec, int argc, char **argv)
                 spec->defaults.program, spec->defaults.program);
         status = 1;
     } else {
-        status = run_pairs(&bench, bench.rank, ranks);
+        status = spec->defaults.collective ? run_all(&bench, ranks) :
+                                             run_pairs(&bench, bench.rank, ranks);
     }
     MPI_Finalize();
     return status;

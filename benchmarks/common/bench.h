@@ -1,5 +1,5 @@
-/* What the benchmarks share: two ranks, their buffers, the loop over sizes, validation, the table
- * in the format of the OSU benchmarks. */
+/* What the benchmarks share: two ranks or all of them, their buffers, the loop over sizes,
+ * validation, the table in the format of the OSU benchmarks. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef ZR_BENCH_H
 #define ZR_BENCH_H
@@ -12,14 +12,23 @@
 #define ZR_TAG_ACK 101
 #define ZR_TAG_ERRORS 102
 
+#define ZR_BENCH_COLUMNS 3
+
 struct zr_bench;
+
+/* What the table shows of a size; @a seconds for all @a iterations. */
+struct zr_bench_column {
+    const char *title; /* NULL: no such column */
+    const char *csv;   /* the same without blanks */
+    double (*value)(const struct zr_bench *bench, size_t size, double seconds,
+                    unsigned iterations);
+};
 
 struct zr_bench_spec {
     struct zr_bench_defaults defaults;
     const char              *title;    /* as in "zerange MPI <title> Test" */
-    const char              *column;   /* of the table */
-    const char              *csv;      /* the same without blanks */
-    const char              *column2, *csv2; /* a second value, NULL: none */
+    const char              *datatype; /* NULL: MPI_CHAR */
+    struct zr_bench_column   columns[ZR_BENCH_COLUMNS];
     bool                     two_ways; /* both ranks send and receive */
     bool                     reversed; /* rank 1 sends, rank 0 receives */
     /* Around the life of the buffers, and when a size's messages have their places; may be NULL. */
@@ -28,19 +37,22 @@ struct zr_bench_spec {
     void (*prepare)(struct zr_bench *bench, size_t size);
     /* One iteration of the benchmark's pattern. */
     void (*transfer)(struct zr_bench *bench, size_t size);
-    /* What the table shows; @a seconds for all @a iterations. */
-    double (*value)(const struct zr_bench *bench, size_t size, double seconds,
-                    unsigned iterations);
-    double (*value2)(const struct zr_bench *bench, size_t size, double seconds,
-                     unsigned iterations);
+    /* Collectives: bytes of this rank's send buffer, or of its receive buffer, for a size; 0: it has
+     * none. NULL: the size where the rank sends or receives. */
+    size_t (*extent)(const struct zr_bench *bench, bool receiving, size_t size);
+    /* Bytes [place, place + length) of what this rank sends, or has to have received, in an
+     * iteration. NULL: the pattern of the rank that sends. */
+    void (*fill)(const struct zr_bench *bench, bool receiving, size_t size, unsigned iteration,
+                 unsigned buffer, size_t place, void *to, size_t length);
 };
 
 struct zr_bench {
     const struct zr_bench_spec *spec;
     struct zr_bench_options     options;
     MPI_Comm                    all;  /* everybody who takes part */
-    MPI_Comm                    pair; /* two of them */
+    MPI_Comm                    pair; /* two of them; all, of a collective */
     int                         rank; /* in the pair */
+    int                         ranks; /* in it */
     unsigned                    pairs;
     bool                        lead; /* prints */
     unsigned                    lines; /* printed so far */
@@ -48,6 +60,8 @@ struct zr_bench {
     unsigned                    buffers; /* of each kind */
     struct zr_buffer           *send, *recv; /* NULL where this rank has none */
     unsigned char             **send_at, **recv_at; /* where this size's messages begin */
+    size_t                      send_size, recv_size; /* their bytes */
+    double                      average, least; /* seconds of a rank for all iterations of a size */
     MPI_Request                *requests; /* two for each message of a window */
     unsigned                    engines;  /* of this rank's device, 0: not counted */
     uint64_t                    completed[ZR_ZE_MAX_ENGINES]; /* in transfers, by engine */
@@ -57,6 +71,17 @@ struct zr_bench {
 
 /* The whole program. @return its exit status: 0, 1 for a failure, 2 for a bad command line. */
 int zr_bench_main(const struct zr_bench_spec *spec, int argc, char **argv);
+
+/* Bytes of this rank's send or receive buffer for a size; 0: it has none. */
+size_t zr_bench_extent(const struct zr_bench *bench, bool receiving, size_t size);
+
+/* ---- the table, in report.c ---- */
+
+void zr_report_header(const struct zr_bench *bench);
+void zr_report_line(struct zr_bench *bench, size_t size, double seconds, unsigned iterations,
+                    int errors);
+/* On a terminal, what is being measured; 0: nothing any more. */
+void zr_report_progress(const struct zr_bench *bench, size_t size);
 
 /* ---- validation, in check.c ---- */
 

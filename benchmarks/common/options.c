@@ -41,12 +41,14 @@ static const struct option long_options[] = {
 void zr_bench_options_help(const struct zr_bench_defaults *d)
 {
     printf("usage: mpirun -np %s %s [OPTIONS] [PLACE PLACE]\n\n"
-           "  PLACE PLACE              buffers of rank 0 and of rank 1: D (device) or H (host)"
+           "  PLACE PLACE              %s: D (device) or H (host)"
            " [H H]\n"
-           "  -m, --message-size [MIN:]MAX  bytes, doubled from MIN to MAX [1:4194304]\n"
+           "  -m, --message-size [MIN:]MAX  bytes, doubled from MIN to MAX [%zu:4194304]\n"
            "  -i, --iterations N       iterations for each size [%u; above %d bytes %u]\n"
            "  -x, --warmup N           untimed iterations before them [%u; above %d bytes %u]\n",
-           d->many ? "N" : "2", d->program, d->iterations, ZR_BENCH_SMALL, d->iterations_large,
+           d->many || d->collective ? "N" : "2", d->program,
+           d->collective ? "send and receive buffers" : "buffers of rank 0 and of rank 1",
+           zr_bench_element(d), d->iterations, ZR_BENCH_SMALL, d->iterations_large,
            d->warmup, ZR_BENCH_SMALL, d->warmup_large);
     if (d->windowed) {
         printf("  -W, --window-size N      messages in flight [64]\n");
@@ -70,12 +72,13 @@ void zr_bench_options_help(const struct zr_bench_defaults *d)
            " between objects):\n"
            "      --objects N          physical objects of each buffer, 0: one plain allocation"
            " [1]\n"
-           "      --split A:B          A objects on rank 0 and B on rank 1\n"
+           "      --split A:B          A objects %s\n"
            "      --unequal            objects of unequal size\n"
            "      --map-offset         objects mapped from an offset, shorter than the object\n"
            "      --offset BYTES       start that far inside a page [0]\n"
            "      --fit                buffers of their own for each size, so that a message spans"
-           " all objects\n");
+           " all objects\n",
+           d->collective ? "of send buffers and B of receive buffers" : "on rank 0 and B on rank 1");
 }
 
 /* A decimal number with an optional K, M or G, between min and max; *end_p is behind it. */
@@ -120,20 +123,20 @@ static bool parse_unsigned(const char *text, uint64_t min, uint64_t max, unsigne
     return true;
 }
 
-static bool parse_sizes(const char *text, struct zr_bench_options *options)
+static bool parse_sizes(const char *text, size_t element, struct zr_bench_options *options)
 {
     uint64_t first, second;
     char    *end;
 
-    if (!parse_number(text, 1, ZR_BENCH_MAX_MESSAGE, &end, &first)) {
+    if (!parse_number(text, element, ZR_BENCH_MAX_MESSAGE, &end, &first)) {
         return false;
     }
     if (*end == '\0') {
-        options->min_size = 1;
+        options->min_size = element;
         options->max_size = first;
         return true;
     }
-    if (*end != ':' || !parse_number(end + 1, first, ZR_BENCH_MAX_MESSAGE, &end, &second) ||
+    if (*end != ':' || first % element != 0 || !parse_number(end + 1, first, ZR_BENCH_MAX_MESSAGE, &end, &second) ||
         *end != '\0') {
         return false;
     }
@@ -156,12 +159,12 @@ static bool parse_split(const char *text, struct zr_bench_options *options)
     return true;
 }
 
-static bool parse_offset(const char *text, struct zr_bench_options *options)
+static bool parse_offset(const char *text, size_t element, struct zr_bench_options *options)
 {
     uint64_t number;
     char    *end;
 
-    if (!parse_number(text, 0, 65535, &end, &number) || *end != '\0') {
+    if (!parse_number(text, 0, 65535, &end, &number) || *end != '\0' || number % element != 0) {
         return false;
     }
     options->offset     = number;
@@ -192,9 +195,13 @@ static bool parse_buffers(const char *text, struct zr_bench_options *options)
 static const char *take_option(int option, const char *value, const struct zr_bench_defaults *d,
                                struct zr_bench_options *o)
 {
+    size_t element = zr_bench_element(d);
+
     switch (option) {
     case 'm':
-        return parse_sizes(value, o) ? NULL : "[MIN:]MAX with 1 <= MIN <= MAX <= 1G bytes";
+        return parse_sizes(value, element, o) ? NULL :
+               element == 1 ? "[MIN:]MAX with 1 <= MIN <= MAX <= 1G bytes" :
+                              "[MIN:]MAX with 4 <= MIN <= MAX <= 1G bytes, MIN a multiple of 4";
     case 'i':
         if (!parse_unsigned(value, 1, 1000000000, &o->iterations)) {
             return "1 to 1000000000";
@@ -238,7 +245,9 @@ static const char *take_option(int option, const char *value, const struct zr_be
         o->map_offset = true;
         return NULL;
     case OPT_OFFSET:
-        return parse_offset(value, o) ? NULL : "0 to 65535 bytes";
+        return parse_offset(value, element, o) ? NULL :
+               element == 1                    ? "0 to 65535 bytes" :
+                                                 "0 to 65535 bytes, a multiple of 4";
     case OPT_CSV:
         o->csv  = true;
         o->json = false;
@@ -302,7 +311,7 @@ enum zr_bench_parse zr_bench_options_parse(const struct zr_bench_defaults *d, in
     int         option, at;
 
     *options = (struct zr_bench_options){
-        .min_size = 1, .max_size = (size_t)4 << 20, .iterations = d->iterations,
+        .min_size = zr_bench_element(d), .max_size = (size_t)4 << 20, .iterations = d->iterations,
         .warmup = d->warmup, .iterations_large = d->iterations_large,
         .warmup_large = d->warmup_large, .window = d->windowed ? 64 : 1, .repeats = 5,
         .place = {'H', 'H'}, .objects = {1, 1}};

@@ -18,7 +18,15 @@ struct zr_bench_defaults {
     bool        windowed;                       /* takes -W and -b */
     bool        single;                         /* but not -b */
     bool        many;                           /* any even number of ranks, and -p */
+    bool        collective;                     /* all ranks; places of send and receive buffers */
+    unsigned    element;                        /* bytes; 0: 1 */
 };
+
+/* Bytes that sizes and offsets are multiples of. */
+static inline size_t zr_bench_element(const struct zr_bench_defaults *defaults)
+{
+    return defaults->element > 0 ? defaults->element : 1;
+}
 
 struct zr_bench_options {
     size_t   min_size, max_size; /* bytes of a message */
@@ -32,7 +40,8 @@ struct zr_bench_options {
     size_t   volume;     /* at most so many bytes of each size, 0: no limit */
     unsigned pairs;      /* 0: as many as there are ranks for */
     bool     engines_report;
-    char     place[2];   /* where the buffers of rank 0 and of rank 1 are: 'D' or 'H' */
+    /* 'D' or 'H', of rank 0's buffers and of rank 1's; of send and receive buffers in a collective */
+    char     place[2];
     unsigned objects[2]; /* physical objects of each device buffer; 0: a plain allocation */
     bool     unequal;    /* objects of unequal size */
     bool     map_offset; /* objects mapped at an offset, and less than to their end */

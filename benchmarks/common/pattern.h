@@ -52,29 +52,4 @@ static inline void zr_pattern_fill(uint64_t seed, uint64_t place, void *to, size
     }
 }
 
-/* First byte of @a from that is not the pattern's; @a length if all are. */
-static inline size_t zr_pattern_check(uint64_t seed, uint64_t place, const void *from,
-                                      size_t length)
-{
-    const unsigned char *p = from;
-    size_t               i = 0;
-    uint64_t             word, got;
-
-    while (i < length) {
-        if ((place + i) % 8 == 0 && length - i >= 8) {
-            word = zr_pattern_word(seed, (place + i) / 8);
-            memcpy(&got, p + i, 8);
-            if (word == got) {
-                i += 8;
-                continue;
-            }
-        }
-        if (p[i] != zr_pattern_byte(seed, place + i)) {
-            return i;
-        }
-        i++;
-    }
-    return length;
-}
-
 #endif

@@ -20,11 +20,11 @@ bad() {
     failures=$((failures + 1))
 }
 
-# passes NAME SIZES ARGS...: two ranks exit 0 and SIZES lines of the table end in Pass.
+# passes NAME SIZES ARGS...: two ranks, or $np, exit 0 and SIZES lines of the table end in Pass.
 passes() {
     local name=$1 sizes=$2 status=0 lines
     shift 2
-    ranks 2 "$@" >"$work/out" 2>"$work/err" || status=$?
+    ranks "${np:-2}" "$@" >"$work/out" 2>"$work/err" || status=$?
     lines=$(grep -c '^[0-9].* Pass$' "$work/out")
     if [ "$status" -ne 0 ] || [ "$lines" -ne "$sizes" ]; then
         bad "$name: $*: exit $status, $lines of $sizes sizes passed"

@@ -23,6 +23,9 @@ zr_bw --colour|zr_bw: option '--colour' is not known: -h lists those that are
 zr_bw -m|zr_bw: option -m needs a value
 zr_bw D X|zr_bw: placement 'X' is not valid: allowed are D (device) and H (host)
 zr_bw D|zr_bw: placement has 1 words: allowed are D D, D H, H D, H H
+zr_allreduce -m 6:8|zr_allreduce: option -m has the value '6:8': allowed: [MIN:]MAX with 4 <= MIN <= MAX <= 1G bytes, MIN a multiple of 4
+zr_allreduce --offset 6|zr_allreduce: option --offset has the value '6': allowed: 0 to 65535 bytes, a multiple of 4
+zr_bcast -p 1|zr_bcast: option -p is not known: -h lists those that are
 zr_latency -W 4|zr_latency: option -W is not known: -h lists those that are
 END
 

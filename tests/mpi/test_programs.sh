@@ -16,6 +16,30 @@ zr_get_latency 2 -m 1M:2M --fit
 zr_mbw_mr 2 -m 65536:131072 -W 4 --volume 1M
 END
 
+# The collectives: every block from every rank, sums exact, nothing beside the buffers changed.
+ZR_TEST_COMPONENTS=$builddir/.libs
+export ZR_TEST_COMPONENTS
+while read -r np sizes words; do
+    # shellcheck disable=SC2086
+    passes "$words, $np ranks" "$sizes" $words -c -i 2 -x 0 -u 1
+done <<'END'
+2 4 zr_allreduce D D --objects 8 -m 4:32 --fit
+3 3 zr_allreduce D H --split 5:2 --unequal --map-offset --offset 4 -m 65536:262144
+3 2 zr_allreduce H D -m 512K:1M
+3 3 zr_bcast D D --objects 8 -m 65536:262144
+2 2 zr_bcast H D --objects 3 -m 1:2 --fit
+3 3 zr_allgather D D --split 1:33 --offset 77 -m 65536:262144
+2 2 zr_allgather D H --objects 4 -m 512K:1M
+3 3 zr_alltoall D D --objects 8 --map-offset --offset 4099 -m 65536:262144
+2 2 zr_alltoall H D --objects 8 -m 8:16
+END
+np=2
+ranks 3 zr_bcast D H -i 1 -x 0 -m 8:16 --csv >"$work/out" 2>"$work/err"
+[ "$(head -n 1 "$work/out")" = size,avg_us,min_us,max_us ] &&
+    [ "$(awk -F, '/^[0-9]/ && $3 <= $2 && $2 <= $4' "$work/out" | wc -l)" -eq 2 ] ||
+    { bad "--csv of a collective"; cat "$work/out" "$work/err"; }
+unset ZR_TEST_COMPONENTS
+
 ranks 4 zr_mbw_mr D D --objects 4 --fit -c -i 1 -x 0 -u 0 -W 4 -m 65536:65536 >"$work/out" 2>&1 &&
     grep -q '^# \[ pairs: 2 \]' "$work/out" && grep -q '^65536 .* Pass$' "$work/out" ||
     { bad "two pairs"; cat "$work/out"; }
@@ -32,6 +56,8 @@ sys.exit(len(results) != int(sys.argv[1]) or any(v < 0 for r in results for v in
 }
 ranks 2 zr_put_bw H H -i 1 -x 0 -W 2 -m 8:16 --json >"$work/out" 2>"$work/err"
 json 2 <"$work/out" || { bad "--json of zr_put_bw"; cat "$work/out" "$work/err"; }
+ranks 3 zr_alltoall H H -i 1 -x 0 -m 8:16 --json >"$work/out" 2>"$work/err"
+json 2 <"$work/out" || { bad "--json of zr_alltoall"; cat "$work/out" "$work/err"; }
 
 # Those without MPI.
 while read -r results words; do
