@@ -15,13 +15,15 @@
 
 static void loader(void)
 {
-    zel_component_version_t parts[32];
-    size_t                  count = 32, k;
+    zel_component_version_t parts[MAX];
+    size_t                  count = 0, k;
 
-    if (zelLoaderGetVersions(&count, parts) != ZE_RESULT_SUCCESS) {
+    /* With room given the loader does not say how much of it it used: ask before. */
+    if (zelLoaderGetVersions(&count, NULL) != ZE_RESULT_SUCCESS || count > MAX ||
+        zelLoaderGetVersions(&count, parts) != ZE_RESULT_SUCCESS) {
         return;
     }
-    for (k = 0; k < count && k < 32; k++) {
+    for (k = 0; k < count; k++) {
         zel_version_t version = parts[k].component_lib_version;
 
         info_line(parts[k].component_name, "%d.%d.%d", version.major, version.minor, version.patch);

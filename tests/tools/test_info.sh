@@ -27,6 +27,13 @@ expect() {
 expect "our driver and its device" 0 'driver 0 +zerange, version' --level-zero
 expect "the range extension" 0 'ZE_extension_ipc_phys_mem_handle_range 1\.0' --level-zero
 expect "engines of the profile" 0 'copy engines +[0-9]+' --level-zero
+# From the loader's name to the first driver: a line per component, each with a version.
+expect "the loader's parts" 0 '^  loader +[1-9][0-9]*\.[0-9]+\.[0-9]+$' --level-zero
+if sed -n '/^Level Zero/,/driver 0/p' "$out" | sed '1d;$d' |
+    grep -vE '^  [a-z ]+ +[0-9]+\.[0-9]+\.[0-9]+$'; then
+    echo "not ok: a part of the loader without name or version"
+    failed=1
+fi
 expect "two devices" 0 'device 1 ' --level-zero ZERANGE_SOFT=pvc,dg2
 expect "another driver" 0 'driver 0 +another' --level-zero ZERANGE_HIDE=all
 expect "no device" 1 'devices +none' --level-zero ZE_ENABLE_ALT_DRIVERS=/nowhere/libze.so
