@@ -60,17 +60,20 @@ ze_result_t zr_zeEventPoolPutIpcHandle(ze_context_handle_t        hContext,
 /* The pool in memory of another process that is open at @a cpu. */
 static ze_result_t zr_pool_attach(struct zr_event_pool *pool, char *cpu)
 {
-    struct zr_va_info         info;
-    struct zr_range           range;
-    const struct zr_pool_note *note;
-    unsigned                  kinds;
-    ze_result_t               result;
+    struct zr_pool_note note = {0};
+    struct zr_va_info   info;
+    struct zr_range     range;
+    unsigned            kinds;
+    ze_result_t         result;
 
     zr_va_query(cpu, &info);
-    note = zr_pool_note(cpu, info.size);
-    if (info.type != ZE_MEMORY_TYPE_HOST || info.size < ZR_PAGE_SMALL ||
-        info.size % ZR_PAGE_SMALL != 0 || note->magic != ZR_POOL_MAGIC || note->count == 0 ||
-        note->count >= info.size / sizeof(struct zr_event_state)) {
+    if (info.type == ZE_MEMORY_TYPE_HOST && info.size >= ZR_PAGE_SMALL &&
+        info.size % ZR_PAGE_SMALL == 0) {
+        /* Read once: the other process can write it at any time. */
+        note = *(volatile const struct zr_pool_note *)zr_pool_note(cpu, info.size);
+    }
+    if (note.magic != ZR_POOL_MAGIC || note.count == 0 ||
+        note.count >= info.size / sizeof(struct zr_event_state)) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
                        "zeEventPoolOpenIpcHandle: the handle is not that of an event pool");
     }
@@ -80,8 +83,8 @@ static ze_result_t zr_pool_attach(struct zr_event_pool *pool, char *cpu)
     }
     pool->cpu   = cpu;
     pool->size  = info.size;
-    pool->count = note->count;
-    pool->flags = note->flags;
+    pool->count = note.count;
+    pool->flags = note.flags | ZE_EVENT_POOL_FLAG_IPC; /* whatever it says: others may signal */
     pool->phys  = zr_phys_ref(range.segments[0].object);
     zr_range_clear(&range);
     result = zr_phys_bo(pool->phys, pool->device->i915, &pool->bo);

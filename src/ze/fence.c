@@ -19,7 +19,6 @@ ze_result_t zr_zeFenceCreate(ze_command_queue_handle_t hCommandQueue, const ze_f
     if (fence == NULL) {
         return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
     }
-    fence->queue  = queue;
     fence->stream = zr_stream_ref(queue->stream);
     fence->state  = (desc->flags & ZE_FENCE_FLAG_SIGNALED) ? ZR_FENCE_SIGNALED : ZR_FENCE_UNUSED;
     zr_object_publish(fence, ZR_KIND_FENCE);

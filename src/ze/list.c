@@ -387,16 +387,21 @@ ze_result_t zr_zeCommandListAppendQueryKernelTimestamps(
     ZR_CHECK_HANDLE(hCommandList, ZR_KIND_LIST);
     ZR_CHECK_POINTER(phEvents);
     ZR_CHECK_POINTER(dstptr);
-    result = zr_list_append(list, NULL, NULL, numWaitEvents, phWaitEvents);
-    for (uint32_t i = 0; i < numEvents && result == ZE_RESULT_SUCCESS; i++) {
-        size_t offset = pOffsets ? pOffsets[i] : i * sizeof(ze_kernel_timestamp_result_t);
-        struct zr_op op = {.type = ZR_OP_TIMES};
-
+    if (hSignalEvent != NULL) {
+        ZR_CHECK_HANDLE(hSignalEvent, ZR_KIND_EVENT);
+    }
+    for (uint32_t i = 0; i < numEvents; i++) {
         ZR_CHECK_HANDLE(phEvents[i], ZR_KIND_EVENT);
         if (!zr_event_has_times((struct zr_event *)phEvents[i])) {
             return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT,
                            "event %u: its pool was created without KERNEL_TIMESTAMP", i);
         }
+    }
+    result = zr_list_append(list, NULL, NULL, numWaitEvents, phWaitEvents);
+    for (uint32_t i = 0; i < numEvents && result == ZE_RESULT_SUCCESS; i++) {
+        size_t offset = pOffsets ? pOffsets[i] : i * sizeof(ze_kernel_timestamp_result_t);
+        struct zr_op op = {.type = ZR_OP_TIMES};
+
         op.times.event = (struct zr_event *)phEvents[i];
         op.times.dst   = (void *)((char *)dstptr + offset);
         result         = zr_list_append(list, &op, NULL, 0, NULL);

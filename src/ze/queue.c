@@ -121,7 +121,7 @@ ze_result_t zr_zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t hComm
     }
     if (hFence != NULL) {
         ZR_CHECK_HANDLE(hFence, ZR_KIND_FENCE);
-        if (fence->queue != queue) {
+        if (fence->stream != queue->stream) {
             return zr_fail(ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT,
                            "the fence belongs to another queue");
         }

@@ -192,11 +192,10 @@ struct zr_event {
 enum zr_fence_state { ZR_FENCE_UNUSED, ZR_FENCE_SUBMITTED, ZR_FENCE_SIGNALED };
 
 struct zr_fence {
-    struct zr_object object;
-    struct zr_queue *queue;
-    struct zr_stream *stream;
-    _Atomic int      state;
-    _Atomic uint64_t seqno;
+    struct zr_object  object;
+    struct zr_stream *stream; /* a reference: whose queue's it is, known by it */
+    _Atomic int       state;
+    _Atomic uint64_t  seqno;
 };
 
 struct zr_device_mem {

@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common.h"
 
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,6 +110,57 @@ static void check_refused(void)
     CHECK(zeEventPoolOpenIpcHandle(context, handle, &opened), ZE_RESULT_ERROR_INVALID_ARGUMENT);
 }
 
+/* Another process can write what stands in a pool's memory while it is opened here: the number of
+ * events that was checked is the one that counts. */
+static _Atomic bool busy;
+
+static void *change_count(void *arg)
+{
+    volatile uint32_t *count = arg;
+
+    while (busy) {
+        *count = 1 << 24;
+        *count = EVENTS;
+    }
+    return NULL;
+}
+
+static void check_changed_meanwhile(ze_ipc_event_pool_handle_t handle)
+{
+    const uint64_t         magic = UINT64_C(0x6c6f6f70746e7665); /* first word of the last slot */
+    ze_event_desc_t        desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_DESC, .index = 1 << 20};
+    ze_ipc_mem_handle_t    as_memory;
+    ze_event_pool_handle_t pool;
+    ze_event_handle_t      event;
+    unsigned               opened = 0, beyond = 0;
+    pthread_t              thread;
+    size_t                 size;
+    void                  *base;
+    char                  *note;
+
+    memcpy(&as_memory, &handle, sizeof(as_memory));
+    NEED(zeMemOpenIpcHandle(context, device, as_memory, 0, &base));
+    NEED(zeMemGetAddressRange(context, base, NULL, &size));
+    note = (char *)base + size - 64;
+    if (!CHECK_EQ(*(uint64_t *)note, magic)) {
+        return;
+    }
+    busy = true;
+    pthread_create(&thread, NULL, change_count, note + sizeof(magic));
+    for (unsigned i = 0; i < 20000; i++) {
+        if (zeEventPoolOpenIpcHandle(context, handle, &pool) == ZE_RESULT_SUCCESS) {
+            opened++;
+            beyond += zeEventCreate(pool, &desc, &event) != ZE_RESULT_ERROR_INVALID_ARGUMENT;
+            (void)zeEventPoolCloseIpcHandle(pool);
+        }
+    }
+    busy = false;
+    pthread_join(thread, NULL);
+    CHECK_TRUE(opened > 0);
+    CHECK_EQ(beyond, 0);
+    CHECK_OK(zeMemCloseIpcHandle(context, base));
+}
+
 int main(int argc, char **argv)
 {
     ze_event_pool_desc_t       desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
@@ -159,6 +211,7 @@ int main(int argc, char **argv)
     CHECK_OK(zeEventPoolCloseIpcHandle(own));
     waitpid(pid, &status, 0);
     CHECK_EQ(status, 0);
+    check_changed_meanwhile(handle);
     CHECK_OK(zeEventPoolPutIpcHandle(context, handle));
     CHECK_TRUE(zeEventPoolOpenIpcHandle(context, handle, &own) != ZE_RESULT_SUCCESS);
     drop_events(events);

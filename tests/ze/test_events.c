@@ -203,6 +203,72 @@ static void check_times(void)
     CHECK_OK(zeMemFree(context, stamp));
 }
 
+/* A query of which one event is refused leaves nothing of itself in the list. */
+static void check_times_refused(void)
+{
+    ze_event_pool_desc_t         pool_desc  = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
+                                               .count = 1};
+    ze_event_desc_t              event_desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_DESC};
+    ze_kernel_timestamp_result_t zero = {0}, *copied = alloc_host(2 * sizeof(*copied));
+    ze_event_pool_handle_t       timeless;
+    ze_event_handle_t            asked[2] = {events[0]};
+
+    reset_events();
+    NEED(zeEventPoolCreate(context, &pool_desc, 1, &device, &timeless));
+    NEED(zeEventCreate(timeless, &event_desc, &asked[1]));
+    CHECK_OK(zeCommandListAppendMemoryCopy(list, memory, memory + page, page, events[0], 0, NULL));
+    memset(copied, 0, 2 * sizeof(*copied));
+    CHECK(zeCommandListAppendQueryKernelTimestamps(regular, 2, asked, copied, NULL, events[1], 0,
+                                                   NULL),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK(zeCommandListAppendQueryKernelTimestamps(regular, 1, asked, copied, NULL,
+                                                   (ze_event_handle_t)&zero, 0, NULL),
+          ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    CHECK_OK(zeCommandListClose(regular));
+    CHECK_OK(zeCommandQueueExecuteCommandLists(queue, 1, &regular, NULL));
+    CHECK_OK(zeCommandQueueSynchronize(queue, 10 * SECOND));
+    CHECK_EQ(memcmp(&copied[0], &zero, sizeof(zero)), 0);
+    CHECK(zeEventQueryStatus(events[1]), ZE_RESULT_NOT_READY);
+    CHECK_OK(zeCommandListReset(regular));
+    CHECK_OK(zeEventDestroy(asked[1]));
+    CHECK_OK(zeEventPoolDestroy(timeless));
+    CHECK_OK(zeMemFree(context, copied));
+}
+
+/* A fence whose queue is gone is not one of the queue that has its handle now: it would say that
+ * work is done which is not. */
+static void check_fence_of_old_queue(void)
+{
+    ze_command_queue_desc_t   desc = {.stype   = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                                      .ordinal = ordinal,
+                                      .mode    = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS};
+    ze_fence_desc_t           fence_desc = {.stype = ZE_STRUCTURE_TYPE_FENCE_DESC};
+    ze_command_queue_handle_t old, now = NULL;
+    ze_fence_handle_t         fence;
+
+    reset_events();
+    NEED(zeCommandQueueCreate(context, device, &desc, &old));
+    NEED(zeFenceCreate(old, &fence_desc, &fence));
+    CHECK_OK(zeCommandQueueDestroy(old));
+    for (unsigned i = 0; i < 1000 && now != old; i++) { /* handles come again in turn */
+        if (now != NULL) {
+            CHECK_OK(zeCommandQueueDestroy(now));
+        }
+        NEED(zeCommandQueueCreate(context, device, &desc, &now));
+    }
+    CHECK_TRUE(now == old);
+    CHECK_OK(zeCommandListAppendWaitOnEvents(regular, 1, &events[0]));
+    CHECK_OK(zeCommandListClose(regular));
+    CHECK(zeCommandQueueExecuteCommandLists(now, 1, &regular, fence),
+          ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT);
+    CHECK(zeFenceQueryStatus(fence), ZE_RESULT_NOT_READY);
+    CHECK_OK(zeEventHostSignal(events[0]));
+    CHECK_OK(zeCommandQueueSynchronize(now, 10 * SECOND));
+    CHECK_OK(zeCommandListReset(regular));
+    CHECK_OK(zeFenceDestroy(fence));
+    CHECK_OK(zeCommandQueueDestroy(now));
+}
+
 /* Whether the process's first thread sleeps in the kernel. */
 static bool main_sleeps(void)
 {
@@ -252,6 +318,8 @@ int main(void)
     check_regular();
     check_streams();
     check_times();
+    check_times_refused();
+    check_fence_of_old_queue();
     check_wake();
     tear_down();
     return test_end();
