@@ -82,15 +82,6 @@ static bool zr_tokens_take(struct zr_tokens *tokens, const struct zr_rate *rate,
 
 /* ---- answering ---- */
 
-static void zr_close_all(const int *fds, unsigned count)
-{
-    unsigned i;
-
-    for (i = 0; i < count; ++i) {
-        close(fds[i]);
-    }
-}
-
 /* 0 or -errno; -EAGAIN: the peer has to read first. */
 static int zr_broker_send(int sock, int status, const int *fds, unsigned count)
 {
@@ -174,7 +165,7 @@ static int zr_broker_send_objects(struct zr_connection *connection, const struct
                               0);
     }
     status = zr_broker_send(connection->fd, 0, fds, made);
-    zr_close_all(fds, made);
+    zr_fds_close(fds, made);
     connection->unread = (status == 0) ? made : 0;
     return status;
 }

@@ -283,6 +283,7 @@ static void zr_socket_close(struct zr_exchange *x)
         close(x->sock);
         x->sock = -1;
     }
+    x->ahead_count = 0;
 }
 
 static int zr_socket_probe(struct zr_exchange *x)
@@ -368,9 +369,7 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
         *got_p = got; /* fewer than sent where this process has no room for more fds */
         return 0;
     }
-    while (got > 0) {
-        close(fds[--got]);
-    }
+    zr_fds_close(fds, got);
     if (!whole) {
         zr_exchange_note(x, "socket", "the answer is not a broker's");
         return -EPROTO;
@@ -385,8 +384,9 @@ static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsi
                              (answer.status == 0) ? EMFILE : -answer.status);
 }
 
-static int zr_socket_ask_once(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
-                              unsigned count, int *fds, unsigned *got_p)
+/* 0 or the errno */
+static int zr_socket_send(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
+                          unsigned count, int flags)
 {
     struct zr_broker_request request = {
         .magic     = ZR_BROKER_MAGIC,
@@ -398,14 +398,29 @@ static int zr_socket_ask_once(struct zr_exchange *x, enum zr_broker_what what, u
     };
     uint64_t start = zr_time_ns();
     ssize_t  n;
-    int      status;
 
     memcpy(request.secret, x->handle.secret, sizeof(request.secret));
     do {
-        n = send(x->sock, &request, sizeof(request), MSG_NOSIGNAL);
+        n = send(x->sock, &request, sizeof(request), MSG_NOSIGNAL | flags);
     } while (n < 0 && zr_exchange_again(start));
-    if (n != (ssize_t)sizeof(request)) {
-        status = zr_exchange_errno(x, "socket", "send", (n < 0) ? errno : EPIPE);
+    return (n == (ssize_t)sizeof(request)) ? 0 : (n < 0) ? errno : EPIPE;
+}
+
+static int zr_socket_ask_once(struct zr_exchange *x, enum zr_broker_what what, unsigned first,
+                              unsigned count, int *fds, unsigned *got_p)
+{
+    bool asked = x->ahead_count > 0, same = what == ZR_BROKER_OBJECTS && first == x->ahead_first &&
+                                            count == x->ahead_count;
+    int  error = 0, status;
+
+    if (asked && !same) {
+        error = EPIPE; /* the answer to come is to something else: a new connection */
+    } else if (!asked) {
+        error = zr_socket_send(x, what, first, count, 0);
+    }
+    x->ahead_count = 0;
+    if (error != 0) {
+        status = zr_exchange_errno(x, "socket", "send", error);
     } else {
         status = zr_socket_receive(x, fds, count, got_p);
     }
@@ -445,6 +460,32 @@ static int zr_socket_objects(struct zr_exchange *x, unsigned first, unsigned cou
                              unsigned *got_p)
 {
     return zr_socket_ask(x, ZR_BROKER_OBJECTS, first, count, fds, got_p);
+}
+
+/* One question at a time, and only where the answer before it has been read: the broker keeps none
+ * for who does not read. */
+void zr_exchange_ahead(struct zr_exchange *x, unsigned first, unsigned count)
+{
+    if (x->sock >= 0 && x->ahead_count == 0 &&
+        zr_socket_send(x, ZR_BROKER_OBJECTS, first, count, MSG_DONTWAIT) == 0) {
+        x->ahead_first = first;
+        x->ahead_count = count;
+    }
+}
+
+void zr_fds_close(const int *fds, unsigned count)
+{
+    unsigned first, last;
+
+    for (first = 0; first < count; first = last) {
+        for (last = first + 1; last < count && fds[last] == fds[last - 1] + 1; ++last) {
+        }
+        if (last - first < 2 || syscall(SYS_close_range, fds[first], fds[last - 1], 0) != 0) {
+            for (unsigned i = first; i < last; ++i) {
+                close(fds[i]);
+            }
+        }
+    }
 }
 
 /* ---- the list ---- */

@@ -211,18 +211,40 @@ static unsigned zr_import_batch(void)
     return (unsigned)ZR_MAX(limit.rlim_cur / 8, 1u);
 }
 
+/* The next entries from *first_p on that are not known, at most as many as a batch has; 0: there are
+ * none. */
+static unsigned zr_import_next(const struct zr_import *import, unsigned batch, unsigned *first_p)
+{
+    unsigned first = *first_p, count = 0;
+
+    while (first < import->count && import->objects[first] != NULL) {
+        first++;
+    }
+    while (count < batch && first + count < import->count &&
+           import->objects[first + count] == NULL) {
+        count++;
+    }
+    *first_p = first;
+    return count;
+}
+
 /* Fetch entries [first, first+count), none of which is known, and make objects of them. */
 static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange *x,
                                    struct zr_i915 *dev, unsigned first, unsigned count,
-                                   unsigned *got_p)
+                                   unsigned batch, unsigned *got_p)
 {
     int                 fds[ZR_BROKER_MAX_FDS];
     struct zr_imported *object = NULL;
-    unsigned            i, got = 0;
+    unsigned            i, next, got = 0;
     ze_result_t         result = zr_exchange_objects(x, first, count, fds, &got);
 
     if (result != ZE_RESULT_SUCCESS) {
         return result;
+    }
+    next  = first + got;
+    count = zr_import_next(import, batch, &next);
+    if (count > 0) {
+        zr_exchange_ahead(x, next, count);
     }
     for (i = 0; i < got; ++i) {
         if (result == ZE_RESULT_SUCCESS) {
@@ -234,8 +256,8 @@ static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange 
         if (result == ZE_RESULT_SUCCESS) {
             result = zr_imported_keep(object, &import->objects[first + i]);
         }
-        close(fds[i]);
     }
+    zr_fds_close(fds, got);
     *got_p = got;
     return result;
 }
@@ -259,7 +281,7 @@ static ze_result_t zr_import_late(const struct zr_import *import, const struct z
 static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchange *x,
                                      struct zr_i915 *dev)
 {
-    unsigned    batch = zr_import_batch(), first = 0, count, got = 0;
+    unsigned    batch = zr_import_batch(), first = 0, got = 0, count;
     uint64_t    start = zr_time_ns();
     ze_result_t result;
 
@@ -267,18 +289,10 @@ static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchang
         import->once = 1 + atomic_fetch_add(&zr_import_once, 1) % UINT32_MAX;
     }
     zr_import_use_known(import, x, dev);
-    while (first < import->count) {
-        if (import->objects[first] != NULL) {
-            first++;
-            continue;
-        }
-        for (count = 1; count < batch && first + count < import->count &&
-                        import->objects[first + count] == NULL;
-             ++count) {
-        }
+    while ((count = zr_import_next(import, batch, &first)) > 0) {
         result = zr_import_late(import, x, start, first);
         if (result == ZE_RESULT_SUCCESS) {
-            result = zr_import_fetch(import, x, dev, first, count, &got);
+            result = zr_import_fetch(import, x, dev, first, count, batch, &got);
         }
         if (result != ZE_RESULT_SUCCESS) {
             return result;

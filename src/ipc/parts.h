@@ -97,6 +97,8 @@ struct zr_exchange {
     uint32_t         sock_peer; /* pid of who listens at the other end of sock, by the kernel */
     uint32_t         peer; /* pid of who gave the last fds, by the kernel; 0: outside of our pid
                               namespace, or nobody yet */
+    unsigned         ahead_first, ahead_count; /* objects asked for on sock whose answer is still to
+                                                  be received; 0: none */
     bool             unproven; /* the table came from an fd of this process */
     bool             refused; /* the exporter does not know the export or the secret */
     int              last_errno;
@@ -128,6 +130,11 @@ bool zr_exchange_range(struct zr_exchange *exchange, struct zr_range *range, siz
 ze_result_t zr_exchange_lead(struct zr_exchange *exchange, int *fd_p);
 ze_result_t zr_exchange_objects(struct zr_exchange *exchange, unsigned first, unsigned count,
                                 int *fds, unsigned *got_p);
+/* The next call of zr_exchange_objects will be for these: the exporter makes their fds while the
+ * caller works on those it has. */
+void zr_exchange_ahead(struct zr_exchange *exchange, unsigned first, unsigned count);
+/* Close them all; what has numbers in a row by one call. */
+void zr_fds_close(const int *fds, unsigned count);
 /* True if @a fd is what the handle stands for; opens the table of a range. */
 bool zr_exchange_accept(struct zr_exchange *exchange, const char *method, int fd);
 

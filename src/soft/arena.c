@@ -118,15 +118,16 @@ void zr_soft_arena_free(struct zr_soft_bo *bo)
 /* The pages of an arena go to the object's own memory, which engines find from then on. */
 static int zr_soft_arena_move(struct zr_soft_bo *bo)
 {
-    uint8_t *from = atomic_load(&bo->cpu), *to;
-    int      fd   = zr_soft_memory(bo->dev, bo->size, bo->lmem, bo->smem), ret;
+    uint8_t    *from = atomic_load(&bo->cpu), *to;
+    struct stat st;
+    int         fd = zr_soft_memory(bo->dev, bo->size, bo->lmem, bo->smem), ret;
 
     if (fd < 0) {
         return fd;
     }
-    to  = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    ret = to == MAP_FAILED ? -errno : zr_soft_bo_adopt(bo, fd);
-    if (ret != 0) {
+    to = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (to == MAP_FAILED || fstat(fd, &st) != 0) {
+        ret = -errno;
         if (to != MAP_FAILED) {
             munmap(to, bo->size);
         }
@@ -135,6 +136,7 @@ static int zr_soft_arena_move(struct zr_soft_bo *bo)
     }
     memcpy(to, from, bo->size);
     zr_soft_arena_free(bo);
+    zr_soft_bo_adopt(bo, fd, &st);
     atomic_store(&bo->cpu, to);
     return 0;
 }

@@ -48,11 +48,29 @@ static uint64_t zr_soft_op_at(const struct zr_soft_op *op, const struct zr_soft_
     return base + zr_soft_tile_offset(tiling, pitch, op->column, op->row, length_p);
 }
 
+/* Where a copy reads: *length_p becomes at most what is there. NULL: nothing is bound. */
+static const uint8_t *zr_soft_op_source(struct zr_soft_batch *batch, uint64_t address,
+                                        uint8_t *few, uint64_t *length_p)
+{
+    uint64_t       available;
+    const uint8_t *from;
+
+    if (*length_p <= ZR_SOFT_GLANCE && zr_soft_glance(batch, address, few, *length_p)) {
+        return few;
+    }
+    from = zr_soft_resolve(batch, ZR_SOFT_PORT_SRC, address, &available);
+    if (from != NULL) {
+        *length_p = ZR_MIN(*length_p, available);
+    }
+    return from;
+}
+
 enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
 {
     struct zr_soft_op *op = &batch->op;
-    uint64_t           to_left, from_left, length, address, source = 0;
-    uint8_t           *to, *from;
+    uint64_t           to_left, length, address, source = 0;
+    uint8_t           *to, few[ZR_SOFT_GLANCE];
+    const uint8_t     *from;
 
     while (op->row < op->rows) {
         if (*budget == 0) {
@@ -70,12 +88,11 @@ enum zr_soft_step zr_soft_op_run(struct zr_soft_batch *batch, uint64_t *budget)
         }
         length = ZR_MIN(length, to_left);
         if (op->kind == ZR_SOFT_OP_COPY) {
-            from = zr_soft_resolve(batch, ZR_SOFT_PORT_SRC, source, &from_left);
+            from = zr_soft_op_source(batch, source, few, &length);
             if (from == NULL) {
                 return zr_soft_hang(batch, "reads from 0x%lx, where nothing is bound",
                                     (unsigned long)source);
             }
-            length = ZR_MIN(length, from_left);
             zr_soft_copy(to, from, length, batch->req->stream);
         } else {
             zr_soft_fill(to, length, op);

@@ -65,13 +65,13 @@ bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t leng
     return true;
 }
 
-uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
-                         uint64_t *available_p)
+/* What is bound at @a address; NULL: nothing. */
+static const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *batch,
+                                                 enum zr_soft_port port, uint64_t address)
 {
     const struct zr_soft_table *table = batch->req->table;
     unsigned                    low = 0, high = table->count, middle, hit = batch->hit[port];
     const struct zr_soft_entry *entry;
-    uint8_t                    *cpu;
 
     if (hit >= table->count || address < table->entry[hit].start ||
         address >= table->entry[hit].end) {
@@ -89,19 +89,34 @@ uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, ui
         hit = batch->hit[port] = low;
     }
     entry = &table->entry[hit];
-    if (entry->bo != NULL && address - entry->start >= entry->bo->size) {
-        return NULL; /* what an object was padded with */
+    if (entry->bo == NULL || address - entry->start >= entry->bo->size) {
+        return NULL; /* unbound, or what an object was padded with */
     }
-    if (entry->bo != NULL && entry->bo->mm != NULL) {
-        *available_p = entry->bo->size - (address - entry->start);
-        return zr_soft_window_open(batch, port, entry->bo, address - entry->start, available_p);
-    }
-    cpu = entry->bo != NULL ? zr_soft_bo_cpu(entry->bo) : NULL;
-    if (cpu == NULL) {
+    return entry;
+}
+
+uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
+                         uint64_t *available_p)
+{
+    const struct zr_soft_entry *entry = zr_soft_bound(batch, port, address);
+    uint8_t                    *cpu;
+
+    if (entry == NULL) {
         return NULL;
     }
     *available_p = entry->bo->size - (address - entry->start);
-    return cpu + (address - entry->start);
+    if (entry->bo->mm != NULL) {
+        return zr_soft_window_open(batch, port, entry->bo, address - entry->start, available_p);
+    }
+    cpu = zr_soft_bo_cpu(entry->bo);
+    return cpu != NULL ? cpu + (address - entry->start) : NULL;
+}
+
+bool zr_soft_glance(struct zr_soft_batch *batch, uint64_t address, void *to, uint64_t length)
+{
+    const struct zr_soft_entry *entry = zr_soft_bound(batch, ZR_SOFT_PORT_SRC, address);
+
+    return entry != NULL && zr_soft_bo_glance(entry->bo, address - entry->start, to, length);
 }
 
 bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,

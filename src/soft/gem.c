@@ -112,19 +112,13 @@ int zr_soft_fd_move_up(int fd)
     return high;
 }
 
-int zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd)
+void zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd, const struct stat *st)
 {
-    struct stat st;
-
-    if (fstat(fd, &st) != 0) {
-        return -errno;
-    }
     bo->fd         = fd;
-    bo->st_dev     = st.st_dev;
-    bo->st_ino     = st.st_ino;
+    bo->st_dev     = st->st_dev;
+    bo->st_ino     = st->st_ino;
     bo->next_inode = *zr_soft_bucket(bo->dev, bo->st_ino);
     *zr_soft_bucket(bo->dev, bo->st_ino) = bo;
-    return 0;
 }
 
 static struct zr_soft_bo *zr_soft_bo_new(struct zr_soft_dev *dev, uint64_t size)
@@ -140,19 +134,15 @@ static struct zr_soft_bo *zr_soft_bo_new(struct zr_soft_dev *dev, uint64_t size)
     return bo;
 }
 
-int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p)
+int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, const struct stat *st,
+                       struct zr_soft_bo **bo_p)
 {
-    struct zr_soft_bo *bo = zr_soft_bo_new(dev, size);
-    int                ret;
+    struct zr_soft_bo *bo = zr_soft_bo_new(dev, (uint64_t)st->st_size);
 
     if (bo == NULL) {
         return -ENOMEM;
     }
-    ret = zr_soft_bo_adopt(bo, fd);
-    if (ret != 0) {
-        free(bo);
-        return ret;
-    }
+    zr_soft_bo_adopt(bo, fd, st);
     dev->objects++;
     *bo_p = bo;
     return 0;
@@ -176,6 +166,19 @@ static int zr_soft_bo_from_arena(struct zr_soft_dev *dev, uint64_t size, struct 
     return 0;
 }
 
+/* Who maps it would set the time of access, but for O_NOATIME. Where this fails PRIME reads the name. */
+static void zr_soft_memory_stamp(const struct zr_soft_dev *dev, int fd, bool lmem, bool smem)
+{
+    struct timespec times[2] = {
+        {.tv_sec = ZR_SOFT_STAMP + 2 * (int64_t)dev->options.unit + (lmem && !smem)},
+        {.tv_nsec = UTIME_OMIT},
+    };
+
+    if (dev->options.unit < ZR_SOFT_STAMP_UNITS && fcntl(fd, F_SETFL, O_NOATIME) == 0) {
+        (void)futimens(fd, times);
+    }
+}
+
 /* A memfd that no holder of it can cut, grow or seal further: an object keeps its size. Its name
  * says what PRIME must know in another process: whose it is and where it may be placed. */
 int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem)
@@ -194,6 +197,7 @@ int zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool
         close(fd);
         return ret == -EFBIG ? -E2BIG : ret;
     }
+    zr_soft_memory_stamp(dev, fd, lmem, smem);
     return zr_soft_fd_move_up(fd);
 }
 
@@ -204,6 +208,7 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
     uint64_t            total = lmem ? dev->profile.lmem : dev->profile.smem;
     uint64_t            used  = lmem ? dev->lmem_used : dev->smem_used;
     uint64_t            page  = lmem ? 64 * ZR_KIB : ZR_SOFT_PAGE, size;
+    struct stat         st;
     int                 fd, ret;
 
     size = ZR_ALIGN_UP(wanted, page);
@@ -224,7 +229,7 @@ static int zr_soft_bo_create(struct zr_soft_file *file, uint64_t wanted, bool lm
         if (fd < 0) {
             return fd;
         }
-        ret = zr_soft_bo_from_fd(dev, fd, size, bo_p);
+        ret = fstat(fd, &st) == 0 ? zr_soft_bo_from_fd(dev, fd, &st, bo_p) : -errno;
         if (ret != 0) {
             close(fd);
         }
@@ -243,16 +248,19 @@ void *zr_soft_bo_cpu(struct zr_soft_bo *bo)
 {
     void *cpu = atomic_load_explicit(&bo->cpu, memory_order_acquire);
     void *expected;
-    int   flags;
 
     if (cpu != NULL) {
         return cpu;
     }
-    /* A small object is about to be used whole; of a large one only what is touched. */
-    flags = MAP_SHARED | (bo->size <= 2 * ZR_MIB ? MAP_POPULATE : 0);
-    cpu   = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, flags, bo->fd, 0);
+    cpu = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd, 0);
     if (cpu == MAP_FAILED) {
         return NULL;
+    }
+    /* A small object is about to be used whole; of a large one only what is touched. By reading,
+     * which brings in 16 pages a fault where they are there, to be written too: MAP_POPULATE would
+     * write to each. */
+    if (bo->size <= 2 * ZR_MIB) {
+        (void)madvise(cpu, bo->size, MADV_POPULATE_READ);
     }
     expected = NULL;
     if (!atomic_compare_exchange_strong(&bo->cpu, &expected, cpu)) {
@@ -260,6 +268,16 @@ void *zr_soft_bo_cpu(struct zr_soft_bo *bo)
         cpu = expected;
     }
     return cpu;
+}
+
+/* A map and a page fault take several times as long as a read, and who looks once, as who checks
+ * what came, may never again. */
+bool zr_soft_bo_glance(struct zr_soft_bo *bo, uint64_t offset, void *to, uint64_t length)
+{
+    return length <= ZR_SOFT_GLANCE && length <= bo->size - offset && bo->fd >= 0 &&
+           atomic_load_explicit(&bo->cpu, memory_order_acquire) == NULL &&
+           !atomic_exchange(&bo->glanced, true) &&
+           pread(bo->fd, to, length, (off_t)offset) == (ssize_t)length;
 }
 
 /* ---- handles ---- */

@@ -56,9 +56,8 @@ static int zr_soft_prime_check(int fd, struct stat *st)
     return 0;
 }
 
-/* The attach of the kernel: memory that may only be local to another device cannot be moved to
- * where this one reaches it. */
-static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
+/* Whose memory it is by its name; *local_p: it may live in device memory only. 0 or -errno */
+static int zr_soft_prime_name(int fd, unsigned *unit_p, bool *local_p)
 {
     static const char prefix[] = "/memfd:i915-";
     char              path[32] = "/proc/self/fd/", name[64];
@@ -66,7 +65,7 @@ static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
     unsigned          unit = 0, rest = (unsigned)fd;
     ssize_t           n;
 
-    /* By hand: what printf and scanf take is a third of the import of a range. */
+    /* By hand: printf and scanf take as long as the rest. */
     do {
         *--end = (char)('0' + rest % 10);
         rest /= 10;
@@ -86,7 +85,24 @@ static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd)
     if (at == name + sizeof(prefix) - 1 || *at++ != '-' || strlen(at) < 4) {
         return -EINVAL;
     }
-    return unit != dev->options.unit && strncmp(at, "lmem", 4) == 0 ? -EOPNOTSUPP : 0;
+    *unit_p  = unit;
+    *local_p = strncmp(at, "lmem", 4) == 0;
+    return 0;
+}
+
+/* The attach of the kernel: memory that may only be local to another device cannot be moved to
+ * where this one reaches it. */
+static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd, const struct stat *st)
+{
+    int64_t  stamp = (int64_t)st->st_atim.tv_sec - ZR_SOFT_STAMP;
+    unsigned unit  = (unsigned)stamp / 2;
+    bool     local = stamp & 1;
+    int      ret   = 0;
+
+    if (stamp < 0 || stamp >= 2 * ZR_SOFT_STAMP_UNITS || st->st_atim.tv_nsec != 0) {
+        ret = zr_soft_prime_name(fd, &unit, &local);
+    }
+    return ret == 0 && local && unit != dev->options.unit ? -EOPNOTSUPP : ret;
 }
 
 struct zr_soft_bo *zr_soft_bo_by_fd(struct zr_soft_dev *dev, int fd)
@@ -128,7 +144,7 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
         }
         return zr_soft_bo_add_handle(file, zr_soft_bo_get(bo), &args->handle);
     }
-    ret = zr_soft_prime_attach(dev, args->fd);
+    ret = zr_soft_prime_attach(dev, args->fd, &st);
     if (ret != 0) {
         return ret;
     }
@@ -136,7 +152,7 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
     if (fd < 0) {
         return fd;
     }
-    ret = zr_soft_bo_from_fd(dev, fd, (uint64_t)st.st_size, &bo);
+    ret = zr_soft_bo_from_fd(dev, fd, &st, &bo);
     if (ret != 0) {
         close(fd);
         return ret;

@@ -11,6 +11,7 @@
 #include <i915_drm.h>
 #include <pthread.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "util/util.h"
@@ -444,6 +445,7 @@ struct zr_soft_bo {
     int                    shadow;
     bool                   shadow_dirty, cpu_read, cpu_write;
     bool                   user_checked, imported; /* user_checked: all its pages, once */
+    atomic_bool            glanced; /* read once without being mapped */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
     uint32_t               cookie, cookie_cached, name; /* name: flink's, 0: none */
     struct zr_soft_handle *handles;
@@ -470,10 +472,11 @@ int  zr_soft_bo_own(struct zr_soft_bo *bo);
 void zr_soft_arenas_free(struct zr_soft_dev *dev);
 /* Sealed memory of an object that is to have it, as an fd; or -errno */
 int  zr_soft_memory(const struct zr_soft_dev *dev, uint64_t size, bool lmem, bool smem);
-/* The memfd is the object's from now on. 0 or -errno */
-int  zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd);
-/* Wrap a memfd the callee then owns. */
-int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, uint64_t size, struct zr_soft_bo **bo_p);
+/* The memfd is the object's from now on; @a st: of it. */
+void zr_soft_bo_adopt(struct zr_soft_bo *bo, int fd, const struct stat *st);
+/* Wrap a memfd the callee then owns. 0 or -ENOMEM */
+int zr_soft_bo_from_fd(struct zr_soft_dev *dev, int fd, const struct stat *st,
+                       struct zr_soft_bo **bo_p);
 int zr_soft_fd_move_up(int fd);
 /* A second fd, where objects' fds live. @return -errno */
 int zr_soft_fd_copy_up(int fd);
@@ -481,9 +484,16 @@ int zr_soft_fd_copy_up(int fd);
 void zr_soft_bo_unname(struct zr_soft_bo *bo);
 /* Of an object's memory; other memfds have others. */
 #define ZR_SOFT_MEMORY_NAME "i915-%u-%s" /* unit, then lmem, smem or both */
+/* The same in its time of access, which comes with size and inode: a name takes ten times as long
+ * to read. Plus 2 * unit, plus 1 where it may live in lmem alone. Nobody sets it later. */
+#define ZR_SOFT_STAMP INT64_C(0x693931350000)
+#define ZR_SOFT_STAMP_UNITS 10000
 #define ZR_SOFT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* CPU address of its first byte for an engine; NULL when it cannot be mapped. No lock needed. */
 void *zr_soft_bo_cpu(struct zr_soft_bo *bo);
+/* The first look of an engine: an object that is not mapped is read. false: map it. No lock needed. */
+#define ZR_SOFT_GLANCE 4096u
+bool zr_soft_bo_glance(struct zr_soft_bo *bo, uint64_t offset, void *to, uint64_t length);
 /* Are a userptr object's pages there? 0 or -EFAULT */
 int  zr_soft_bo_check_user(struct zr_soft_bo *bo);
 /* Until nobody writes it any more, or (@a all) uses it. 0, -ETIME, -EINTR */
@@ -660,6 +670,8 @@ struct zr_soft_window {
  * @return NULL: nothing is bound there */
 uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
                          uint64_t *available_p);
+/* Read the source at an address that is looked at for the first time. false: resolve it. */
+bool zr_soft_glance(struct zr_soft_batch *batch, uint64_t address, void *to, uint64_t length);
 /* The destination got @a length bytes at @a cpu. false: its owner's pages are not there */
 bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t length);
 /* CPU address of an aligned word. NULL: batch->reason is set. */
