@@ -16,8 +16,7 @@ struct zr_rcache {
     struct zr_view              view;  /* what hits read */
     _Atomic uint64_t            clock; /* counts opens: the order of use. Hits only read it, else
                                           it were a line that all threads write to */
-    _Atomic uint64_t            slow;  /* look-ups the view had no answer for, and of these */
-    _Atomic uint64_t            found; /* those that hit all the same */
+    _Atomic uint64_t            found; /* hits with the lock held */
     atomic_uint                 alive; /* regions opened and not closed */
     atomic_bool                 over;  /* the limits; a put has to look for what to close */
     pthread_mutex_t             lock;  /* guards all below */
@@ -26,7 +25,7 @@ struct zr_rcache {
     struct zr_rcache_region     all;     /* head of the list of open regions in the tree */
     struct zr_rcache_region     openings; /* head of the list of those being opened */
     struct zr_rcache_limits     limits;
-    struct zr_rcache_stats      stats; /* but hits: counted by the view, slow and found */
+    struct zr_rcache_stats      stats; /* but hits: counted by the desks, and found */
 };
 
 static struct zr_rcache_region *region_of(struct zr_itree_node *node)
@@ -57,20 +56,22 @@ int zr_rcache_create(const struct zr_rcache_ops *ops, void *owner,
     cache->all.next = cache->all.prev = &cache->all;
     cache->openings.next = cache->openings.prev = &cache->openings;
     pthread_mutex_init(&cache->lock, NULL);
+    zr_desks_init(&cache->view.desks, &cache->lock);
     pthread_cond_init(&cache->opened, NULL);
     *cache_p = cache;
     return 0;
 }
 
-bool zr_rcache_region_acquire(struct zr_rcache_region *region)
+/* One more reference. @return false: it is stale. */
+static bool acquire(struct zr_rcache_region *region)
 {
-    unsigned state = atomic_load(&region->state);
+    int64_t state = atomic_load(&region->state);
 
     do {
         if (state & ZR_RCACHE_STALE) {
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&region->state, &state, state + 1));
+    } while (!atomic_compare_exchange_weak(&region->state, &state, state + ZR_RCACHE_REF));
     return true;
 }
 
@@ -118,18 +119,20 @@ static void tree_insert(struct zr_rcache *cache, struct zr_rcache_region *region
 static void make_stale(struct zr_rcache *cache, struct zr_rcache_region *region,
                        struct zr_rcache_region **chain_p)
 {
-    bool     tell  = cache->ops->stale != NULL && !region->opening;
-    unsigned state = atomic_load(&region->state), next;
+    bool    tell = cache->ops->stale != NULL && !region->opening;
+    int64_t state, next;
 
     tree_remove(cache, region);
+    zr_view_hide(&cache->view, region);
+    state = atomic_load(&region->state);
     do {
-        if (state == 0) {
+        if (state == ZR_RCACHE_HIDDEN) {
             next = ZR_RCACHE_STALE | ZR_RCACHE_CLOSED;
-        } else {
-            next = (state + tell) | ZR_RCACHE_STALE; /* used until it is told */
+        } else { /* used until it is told */
+            next = (state + tell * ZR_RCACHE_REF) ^ (ZR_RCACHE_HIDDEN | ZR_RCACHE_STALE);
         }
     } while (!atomic_compare_exchange_weak(&region->state, &state, next));
-    if (state == 0 || tell) {
+    if (state == ZR_RCACHE_HIDDEN || tell) {
         region->chain = *chain_p;
         *chain_p      = region;
     }
@@ -139,10 +142,12 @@ static void make_stale(struct zr_rcache *cache, struct zr_rcache_region *region,
 static bool evict(struct zr_rcache *cache, struct zr_rcache_region *region,
                   struct zr_rcache_region **chain_p)
 {
-    unsigned idle = 0;
+    int64_t idle = ZR_RCACHE_HIDDEN;
 
+    zr_view_hide(&cache->view, region);
     if (!atomic_compare_exchange_strong(&region->state, &idle,
                                         ZR_RCACHE_STALE | ZR_RCACHE_CLOSED)) {
+        atomic_fetch_and(&region->state, ~(int64_t)ZR_RCACHE_HIDDEN);
         return false;
     }
     tree_remove(cache, region);
@@ -152,12 +157,13 @@ static bool evict(struct zr_rcache *cache, struct zr_rcache_region *region,
     return true;
 }
 
+/* As far as can be told without asking the desks: evict asks them. */
 static struct zr_rcache_region *least_recently_used(struct zr_rcache *cache)
 {
     struct zr_rcache_region *region, *oldest = NULL;
 
     for (region = cache->all.next; region != &cache->all; region = region->next) {
-        if (atomic_load(&region->state) == 0 &&
+        if (atomic_load(&region->state) <= 0 &&
             (oldest == NULL || atomic_load(&region->used) < atomic_load(&oldest->used))) {
             oldest = region;
         }
@@ -196,8 +202,7 @@ static void close_region(struct zr_rcache *cache, struct zr_rcache_region *regio
     cache->ops->close(cache->owner, region);
     atomic_fetch_sub(&cache->alive, 1);
     pthread_mutex_lock(&cache->lock);
-    zr_view_forget(&cache->view, region);
-    zr_view_retire(&cache->view, &region->retired);
+    zr_view_region_free(&cache->view, region);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -272,19 +277,24 @@ static bool already_open(const struct zr_itree_node *node, const void *arg)
     return !other->opening && node->start <= fresh->node.start && node->end >= fresh->node.end;
 }
 
-static struct zr_rcache_region *region_new(const struct zr_rcache_request *request)
+/* Lock held. */
+static struct zr_rcache_region *region_new(struct zr_rcache               *cache,
+                                           const struct zr_rcache_request *request)
 {
-    struct zr_rcache_region *region = calloc(1, sizeof(*region));
+    static const struct zr_rcache_identity none;
+    struct zr_rcache_region               *region = zr_view_region_new(&cache->view);
 
     if (region != NULL) {
-        region->node.space = request->space;
-        region->node.start = request->start;
-        region->node.end   = request->start + request->size;
-        if (request->identity != NULL) {
-            region->identity = *request->identity;
-        }
-        region->opening = true;
-        atomic_init(&region->state, 1);
+        region->node = (struct zr_itree_node){
+            .space = request->space,
+            .start = request->start,
+            .end   = request->start + request->size,
+        };
+        region->identity   = request->identity != NULL ? *request->identity : none;
+        region->data       = NULL;
+        region->opening    = true;
+        region->in_tree    = false;
+        region->gone_start = region->gone_end = 0;
     }
     return region;
 }
@@ -300,13 +310,14 @@ static struct zr_rcache_region *place(struct zr_rcache *cache, struct zr_rcache_
         node = zr_itree_find(&cache->tree, region->node.space, region->node.start,
                              region->node.end, already_open, region);
     }
-    if (node != NULL && zr_rcache_region_acquire(region_of(node))) {
+    if (node != NULL && acquire(region_of(node))) {
         atomic_store(&region->state, ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
         region->chain = *chain_p;
         *chain_p      = region;
         return region_of(node);
     }
     atomic_store(&region->used, atomic_fetch_add(&cache->clock, 1) + 1);
+    atomic_fetch_and(&region->state, ~(int64_t)ZR_RCACHE_HIDDEN);
     tree_insert(cache, region);
     while (cache->limits.supersede &&
            (node = zr_itree_find(&cache->tree, region->node.space, region->node.start,
@@ -323,7 +334,7 @@ static struct zr_rcache_region *place(struct zr_rcache *cache, struct zr_rcache_
 static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *request,
                        struct zr_rcache_region **region_p, struct zr_rcache_region **chain_p)
 {
-    struct zr_rcache_region *region = region_new(request);
+    struct zr_rcache_region *region = region_new(cache, request);
     uint64_t                 start = request->start, end = request->start + request->size;
     uint64_t                 began = now_ns();
     int                      ret;
@@ -347,7 +358,8 @@ static int open_region(struct zr_rcache *cache, const struct zr_rcache_request *
     pthread_cond_broadcast(&cache->opened);
     if (ret != 0) {
         cache->stats.failures++;
-        free(region); /* no reader has seen it */
+        atomic_store(&region->state, ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
+        zr_view_region_free(&cache->view, region);
         return ret;
     }
     atomic_fetch_add(&cache->alive, 1);
@@ -395,7 +407,7 @@ static struct zr_rcache_region *find_or_wait(struct zr_rcache               *cac
     while ((node = zr_itree_find(&cache->tree, request->space, request->start,
                                  request->start + request->size, covers, request)) != NULL) {
         if (!region_of(node)->opening) {
-            return zr_rcache_region_acquire(region_of(node)) ? region_of(node) : NULL;
+            return acquire(region_of(node)) ? region_of(node) : NULL;
         }
         pthread_cond_wait(&cache->opened, &cache->lock);
     }
@@ -405,6 +417,7 @@ static struct zr_rcache_region *find_or_wait(struct zr_rcache               *cac
 int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *request,
                   struct zr_rcache_region **region_p)
 {
+    struct zr_desk          *desk = zr_desk_here(cache->view.desks.cache);
     struct zr_rcache_region *region, *chain;
     unsigned                 opens  = 0;
     bool                     shrunk = false;
@@ -413,12 +426,17 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
     if (request->size == 0 || request->start + request->size < request->start) {
         return -EINVAL;
     }
-    region = zr_view_acquire(&cache->view, request);
+    if (desk == NULL) {
+        desk = zr_desk_open(&cache->view.desks);
+    }
+    region = desk != NULL ? zr_view_acquire(&cache->view, desk, request) : NULL;
     if (region != NULL && confirmed(cache, region)) {
+        atomic_store_explicit(&desk->hits,
+                              atomic_load_explicit(&desk->hits, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
         *region_p = region;
         return 0;
     }
-    atomic_fetch_add(&cache->slow, 1);
     for (;;) {
         chain = NULL;
         pthread_mutex_lock(&cache->lock);
@@ -449,18 +467,26 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
 
 void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
+    struct zr_desk          *desk  = zr_desk_here(cache->view.desks.cache);
     struct zr_rcache_region *chain = NULL;
-    unsigned                 state = atomic_load(&region->state), next;
+    bool                     idle;
 
-    do {
-        next = state - 1;
-        if (next == ZR_RCACHE_STALE) {
-            next |= ZR_RCACHE_CLOSED;
+    if (desk == NULL || !zr_view_release(desk, region, &idle)) {
+        int64_t state = atomic_load(&region->state), next;
+
+        do {
+            next = state - ZR_RCACHE_REF;
+            if (next == ZR_RCACHE_STALE) {
+                next |= ZR_RCACHE_CLOSED;
+            }
+        } while (!atomic_compare_exchange_weak(&region->state, &state, next));
+        if (next & ZR_RCACHE_CLOSED) {
+            close_region(cache, region);
+            return;
         }
-    } while (!atomic_compare_exchange_weak(&region->state, &state, next));
-    if (next & ZR_RCACHE_CLOSED) {
-        close_region(cache, region);
-    } else if (next == 0 && atomic_load(&cache->over)) {
+        idle = next < ZR_RCACHE_REF;
+    }
+    if (idle && atomic_load(&cache->over)) {
         pthread_mutex_lock(&cache->lock);
         trim(cache, &chain);
         pthread_mutex_unlock(&cache->lock);
@@ -541,6 +567,7 @@ unsigned zr_rcache_shrink(struct zr_rcache *cache, unsigned count)
 
     pthread_mutex_lock(&cache->lock);
     if (count >= cache->stats.regions) {
+        zr_view_hide_all(&cache->view, cache->all.next, &cache->all);
         for (region = cache->all.next; region != &cache->all; region = next) {
             next = region->next;
             closed += evict(cache, region, &chain);
@@ -559,7 +586,6 @@ void zr_rcache_get_stats(struct zr_rcache *cache, struct zr_rcache_stats *stats)
 {
     pthread_mutex_lock(&cache->lock);
     *stats = cache->stats;
-    stats->hits = zr_view_lookups(&cache->view) - atomic_load(&cache->slow) +
-                  atomic_load(&cache->found);
+    stats->hits = zr_desks_hits(&cache->view.desks) + atomic_load(&cache->found);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -10,8 +10,9 @@
  * either stale (invalidated, or superseded by a newer one) or the least recently used one beyond
  * the limits. What is in use is never closed.
  *
- * A hit looks into a view of the open regions (view.h) and counts a reference, all with atomic
- * operations: it takes no lock, allocates nothing and makes no system call.
+ * A hit looks into a view of the open regions (view.h) and counts a reference where only its thread
+ * writes (desk.h): it takes no lock, allocates nothing, makes no system call, and has no atomic
+ * operation that is more than a load or a store. The first look-up of a thread is as slow as a miss.
  *
  * Locks: one mutex per cache guards the tree, the list and the limits; misses and invalidations
  * hold it, only for steps in memory. No function of the owner is called with it held, so they may
@@ -35,19 +36,21 @@ struct zr_rcache_identity {
     uint8_t  bytes[64];
 };
 
-/* References in the low bits. No reference is taken of what is stale; what is closed, by the one
- * who set the bit, has none. */
-#define ZR_RCACHE_STALE  (1u << 31)
-#define ZR_RCACHE_CLOSED (1u << 30)
+/* No reference is taken of what is stale; what is closed, by the one who set the bit, has none. What
+ * is hidden has no new references at desks, only here. */
+#define ZR_RCACHE_STALE  1
+#define ZR_RCACHE_CLOSED 2
+#define ZR_RCACHE_HIDDEN 4
+#define ZR_RCACHE_REF    8 /* one reference; those at desks are not among them */
 
+/* What a hit reads comes first. */
 struct zr_rcache_region {
-    struct zr_retired         retired; /* the cache's */
-    struct zr_itree_node      node; /* node.space, node.start, node.end: what it covers */
+    _Atomic int64_t           state;
+    _Atomic uint64_t          used; /* the cache's clock when it was last hit */
     struct zr_rcache_identity identity;
+    struct zr_itree_node      node; /* node.space, node.start, node.end: what it covers */
     void                     *data; /* the owner's; set by open, released by close */
     /* the rest belongs to the cache */
-    atomic_uint              state;
-    _Atomic uint64_t         used; /* the cache's clock when it was last hit */
     bool                     opening, in_tree;
     uint64_t                 gone_start, gone_end; /* invalidated while it was being opened */
     struct zr_rcache_region *prev, *next; /* of all that are open in the tree, or being opened */
@@ -124,9 +127,6 @@ void zr_rcache_invalidate_region(struct zr_rcache *cache, struct zr_rcache_regio
 
 /** Close up to @a count idle regions, the least recently used first. @return how many. */
 unsigned zr_rcache_shrink(struct zr_rcache *cache, unsigned count);
-
-/** One more reference, for view.c. @return false: it is stale. */
-bool zr_rcache_region_acquire(struct zr_rcache_region *region);
 
 void zr_rcache_get_stats(struct zr_rcache *cache, struct zr_rcache_stats *stats);
 

@@ -4,11 +4,16 @@
 
 #include "rcache.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 64 /* entries of a chunk, at most */
+#define CHUNK         64 /* entries of a chunk, at most */
+#define SLAB          63 /* regions of a piece of memory */
+#define REGION_BYTES  256
+#define RETIRED_BYTES ((size_t)1 << 16) /* as much may wait for readers to leave */
+#define HINTS_LEAST   11 /* binary logarithm of their number */
+#define HINTS_MOST    21
+#define HINTS_EACH    3 /* so many for a region, until there are most */
 
 struct entry {
     uint64_t space, start, end;
@@ -37,15 +42,22 @@ struct zr_view_array {
     struct slot       slots[];
 };
 
+struct zr_view_hints {
+    struct zr_retired retired;
+    unsigned          shift; /* of a 64-bit key */
+    _Atomic(struct zr_rcache_region *) regions[];
+};
+
+struct zr_view_slab {
+    struct zr_view_slab *next;
+    union {
+        struct zr_rcache_region region;
+        _Alignas(REGION_BYTES) char bytes[REGION_BYTES];
+    } regions[SLAB];
+};
+_Static_assert(sizeof(struct zr_rcache_region) <= REGION_BYTES, "a region has its room");
+
 /* ---- readers ---- */
-
-/* Where the calling thread counts itself. */
-static unsigned stripe(void)
-{
-    uintptr_t self = (uintptr_t)pthread_self();
-
-    return (unsigned)((self >> 12 ^ self >> 20) % ZR_VIEW_STRIPES);
-}
 
 /* Does a key come before a place, or is it there? */
 static bool reaches(uint64_t space, uint64_t start, uint64_t at_space, uint64_t at_start)
@@ -88,7 +100,30 @@ static unsigned upper_bound(const struct chunk *chunk, uint64_t space, uint64_t 
 
 static bool same(const struct zr_rcache_identity *a, const struct zr_rcache_identity *b)
 {
-    return a->id == b->id && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+    uint64_t x[sizeof(a->bytes) / 8], y[sizeof(b->bytes) / 8], differ;
+    unsigned k;
+
+    memcpy(x, a->bytes, sizeof(x));
+    memcpy(y, b->bytes, sizeof(y));
+    differ = a->id ^ b->id;
+    for (k = 0; k < sizeof(x) / sizeof(x[0]); k++) {
+        differ |= x[k] ^ y[k];
+    }
+    return differ == 0;
+}
+
+/* Asked before anything else of a region is read: while it is not hidden it does not change. */
+static bool usable(const struct zr_rcache_region *region)
+{
+    return (atomic_load_explicit(&region->state, memory_order_acquire) &
+            (ZR_RCACHE_STALE | ZR_RCACHE_HIDDEN)) == 0;
+}
+
+static bool answers(const struct zr_rcache_region *region, const struct zr_rcache_request *request)
+{
+    return region->node.space == request->space && region->node.start <= request->start &&
+           region->node.end >= request->start + request->size &&
+           (request->identity == NULL || same(&region->identity, request->identity));
 }
 
 static struct zr_rcache_region *search_chunk(const struct chunk             *chunk,
@@ -104,9 +139,7 @@ static struct zr_rcache_region *search_chunk(const struct chunk             *chu
             continue;
         }
         region = atomic_load_explicit(&chunk->entries[k].region, memory_order_acquire);
-        if (region != NULL &&
-            (request->identity == NULL || same(&region->identity, request->identity)) &&
-            zr_rcache_region_acquire(region)) {
+        if (region != NULL && usable(region) && answers(region, request)) {
             return region;
         }
     }
@@ -132,118 +165,198 @@ static struct zr_rcache_region *search(const struct zr_view_array      *array,
     }
 }
 
-static bool answers(const struct zr_rcache_region *region, const struct zr_rcache_request *request)
-{
-    return region->node.space == request->space && region->node.start <= request->start &&
-           region->node.end >= request->start + request->size &&
-           (request->identity == NULL || same(&region->identity, request->identity));
-}
-
-static unsigned hint_of(const struct zr_rcache_request *request)
+/* What answered last, by the address asked for: mostly it does again. */
+static _Atomic(struct zr_rcache_region *) *hint_of(struct zr_view_hints           *hints,
+                                                   const struct zr_rcache_request *request)
 {
     uint64_t key = (request->start >> 12 ^ request->space << 40) * UINT64_C(0x9e3779b97f4a7c15);
 
-    return (unsigned)(key >> 32) % ZR_VIEW_HINTS;
+    return &hints->regions[key >> hints->shift & ~UINT64_C(1)];
 }
 
-/* Either zr_view_forget, which comes after the region was made stale, sees the hint, or this sees
- * that the region is stale. */
+/* Of two for the same address. */
+static struct zr_rcache_region *hinted(_Atomic(struct zr_rcache_region *) *hint,
+                                       const struct zr_rcache_request *request)
+{
+    struct zr_rcache_region *region;
+    unsigned                 k;
+
+    for (k = 0; k < 2; k++) {
+        region = atomic_load_explicit(&hint[k], memory_order_acquire);
+        if (region != NULL && usable(region) && answers(region, request)) {
+            return region;
+        }
+    }
+    return NULL;
+}
+
 static void hint_set(_Atomic(struct zr_rcache_region *) *hint, struct zr_rcache_region *region)
 {
-    atomic_store(hint, region);
-    if (atomic_load(&region->state) & ZR_RCACHE_STALE) {
-        atomic_store(hint, NULL);
-    }
+    atomic_store_explicit(&hint[1], atomic_load_explicit(&hint[0], memory_order_relaxed),
+                          memory_order_release);
+    atomic_store_explicit(&hint[0], region, memory_order_release);
 }
 
-struct zr_rcache_region *zr_view_acquire(struct zr_view *view,
+/* One more reference. Who hides the region waits until the desk is not busy. */
+static void count(struct zr_desk *desk, struct zr_rcache_region *region)
+{
+    struct zr_desk_place *place  = zr_desk_place(desk, region);
+    uint64_t              counts = atomic_load_explicit(&place->count, memory_order_relaxed);
+
+    if (atomic_load_explicit(&place->region, memory_order_relaxed) != region) {
+        if (counts != 0) {
+            atomic_fetch_add(&region->state, ZR_RCACHE_REF);
+            return;
+        }
+        atomic_store_explicit(&place->region, region, memory_order_relaxed);
+    }
+    atomic_store_explicit(&place->count, counts + 1, memory_order_relaxed);
+}
+
+struct zr_rcache_region *zr_view_acquire(struct zr_view *view, struct zr_desk *desk,
                                          const struct zr_rcache_request *request)
 {
-    unsigned          mine    = stripe();
-    _Atomic uint64_t *readers = &view->stripes[mine].readers[atomic_load(&view->epoch) & 1];
-    _Atomic(struct zr_rcache_region *) *hint = &view->stripes[mine].hints[hint_of(request)];
-    struct zr_rcache_region *region;
+    _Atomic(struct zr_rcache_region *) *hint = NULL;
+    struct zr_rcache_region *region = NULL;
+    struct zr_view_hints    *hints;
     struct zr_view_array    *array;
 
-    atomic_fetch_add(readers, ZR_VIEW_INSIDE + 2); /* one inside, and one more so far */
-    region = atomic_load_explicit(hint, memory_order_acquire);
-    if (region == NULL || !answers(region, request) || !zr_rcache_region_acquire(region)) {
-        array  = atomic_load(&view->array);
+    zr_desk_enter(desk);
+    hints = atomic_load_explicit(&view->hints, memory_order_acquire);
+    if (hints != NULL) {
+        hint   = hint_of(hints, request);
+        region = hinted(hint, request);
+    }
+    if (region == NULL) {
+        array  = atomic_load_explicit(&view->array, memory_order_acquire);
         region = array != NULL ? search(array, request) : NULL;
-        if (region != NULL) {
+        if (region != NULL && hint != NULL) {
             hint_set(hint, region);
         }
     }
-    atomic_fetch_sub_explicit(readers, 1, memory_order_release);
+    if (region != NULL) {
+        count(desk, region);
+    }
+    zr_desk_leave(desk);
     return region;
 }
 
-uint64_t zr_view_lookups(const struct zr_view *view)
+bool zr_view_release(struct zr_desk *desk, struct zr_rcache_region *region, bool *last_p)
 {
-    uint64_t sum = 0;
-    unsigned k;
+    struct zr_desk_place *place = zr_desk_place(desk, region);
+    uint64_t              counts;
+    bool                  here;
 
-    for (k = 0; k < ZR_VIEW_STRIPES; k++) {
-        sum += atomic_load(&view->stripes[k].readers[0]) / (ZR_VIEW_INSIDE + 1);
-        sum += atomic_load(&view->stripes[k].readers[1]) / (ZR_VIEW_INSIDE + 1);
+    zr_desk_enter(desk);
+    counts = atomic_load_explicit(&place->count, memory_order_relaxed);
+    here   = counts != 0 && usable(region) &&
+           atomic_load_explicit(&place->region, memory_order_relaxed) == region;
+    if (here) {
+        atomic_store_explicit(&place->count, counts - 1, memory_order_relaxed);
     }
-    return sum;
+    zr_desk_leave(desk);
+    *last_p = counts == 1;
+    return here;
 }
 
 /* ---- writers: what was taken out ---- */
 
-static bool epoch_is_empty(const struct zr_view *view, unsigned parity)
+static void reclaim(struct zr_view *view)
 {
-    unsigned k;
+    struct zr_retired       *item;
+    struct zr_rcache_region *region;
 
-    for (k = 0; k < ZR_VIEW_STRIPES; k++) {
-        if ((atomic_load(&view->stripes[k].readers[parity & 1]) & ZR_VIEW_INSIDE) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A reader that saw an item when it was retired in epoch E counts in E or before. Going on to E+1
- * needs the other parity empty, going on to E+2 needs that of E empty: then it has left. */
-static void advance(struct zr_view *view)
-{
-    struct zr_retired **link = &view->retired, *item, *next;
-    unsigned            now  = atomic_load(&view->epoch);
-
-    if (epoch_is_empty(view, now + 1)) {
-        atomic_store(&view->epoch, ++now);
-    }
-    while (*link != NULL && now - (*link)->epoch < 3) {
-        link = &(*link)->next;
-    }
-    item  = *link;
-    *link = NULL;
-    for (; item != NULL; item = next) {
-        next = item->next;
+    zr_desks_sync(&view->desks);
+    while ((item = view->retired) != NULL) {
+        view->retired = item->next;
         free(item);
     }
+    while ((region = view->closed) != NULL) {
+        view->closed  = region->chain;
+        region->chain = view->spare;
+        view->spare   = region;
+    }
+    view->retired_bytes = 0;
+    view->num_closed    = 0;
 }
 
-void zr_view_forget(struct zr_view *view, const struct zr_rcache_region *region)
+/* Free @a item, whose first member is @a item, when no reader can see it. */
+static void retire(struct zr_view *view, struct zr_retired *item, size_t bytes)
 {
-    unsigned k, i;
-
-    for (k = 0; k < ZR_VIEW_STRIPES; k++) {
-        for (i = 0; i < ZR_VIEW_HINTS; i++) {
-            if (atomic_load(&view->stripes[k].hints[i]) == region) {
-                atomic_store(&view->stripes[k].hints[i], NULL);
-            }
-        }
+    item->next    = view->retired;
+    view->retired = item;
+    view->retired_bytes += bytes;
+    if (view->retired_bytes > RETIRED_BYTES) {
+        reclaim(view);
     }
 }
 
-void zr_view_retire(struct zr_view *view, struct zr_retired *item)
+void zr_view_hide(struct zr_view *view, struct zr_rcache_region *region)
 {
-    item->epoch   = atomic_load(&view->epoch);
-    item->next    = view->retired;
-    view->retired = item;
-    advance(view);
+    if (!(atomic_fetch_or(&region->state, ZR_RCACHE_HIDDEN) & ZR_RCACHE_HIDDEN)) {
+        zr_desks_sync(&view->desks);
+        zr_desks_fold(&view->desks, region);
+    }
+}
+
+void zr_view_hide_all(struct zr_view *view, struct zr_rcache_region *first,
+                      const struct zr_rcache_region *end)
+{
+    struct zr_rcache_region *region;
+
+    for (region = first; region != end; region = region->next) {
+        atomic_fetch_or(&region->state, ZR_RCACHE_HIDDEN);
+    }
+    zr_desks_sync(&view->desks);
+    for (region = first; region != end; region = region->next) {
+        zr_desks_fold(&view->desks, region);
+    }
+}
+
+/* ---- writers: memory of regions ---- */
+
+/* Aligned, so that a hit reads two cache lines of a region, and desks find its place. */
+static void slab_new(struct zr_view *view)
+{
+    struct zr_view_slab *slab = aligned_alloc(REGION_BYTES, sizeof(*slab));
+    unsigned             k;
+
+    if (slab == NULL) {
+        return;
+    }
+    memset(slab, 0, sizeof(*slab));
+    slab->next  = view->slabs;
+    view->slabs = slab;
+    for (k = 0; k < SLAB; k++) {
+        slab->regions[k].region.chain = view->spare;
+        view->spare                   = &slab->regions[k].region;
+    }
+}
+
+struct zr_rcache_region *zr_view_region_new(struct zr_view *view)
+{
+    struct zr_rcache_region *region;
+
+    if (view->spare == NULL && view->num_closed >= SLAB) {
+        reclaim(view);
+    }
+    if (view->spare == NULL) {
+        slab_new(view);
+    }
+    region = view->spare;
+    if (region != NULL) {
+        view->spare = region->chain;
+        /* Before all else: a hint may lead here. */
+        atomic_store(&region->state, ZR_RCACHE_HIDDEN | ZR_RCACHE_REF);
+    }
+    return region;
+}
+
+void zr_view_region_free(struct zr_view *view, struct zr_rcache_region *region)
+{
+    region->chain = view->closed;
+    view->closed  = region;
+    view->num_closed++;
 }
 
 /* ---- writers: chunks ---- */
@@ -343,7 +456,34 @@ static void publish(struct zr_view *view, struct zr_view_array *array)
     struct zr_view_array *old = atomic_exchange(&view->array, array);
 
     if (old != NULL) {
-        zr_view_retire(view, &old->retired);
+        retire(view, &old->retired, sizeof(*old) + old->count * sizeof(old->slots[0]));
+    }
+}
+
+static void retire_chunk(struct zr_view *view, struct chunk *chunk)
+{
+    retire(view, &chunk->retired, sizeof(*chunk) + chunk->count * sizeof(chunk->entries[0]));
+}
+
+/* What was known is found again. */
+static void grow_hints(struct zr_view *view)
+{
+    struct zr_view_hints *hints = atomic_load(&view->hints);
+    unsigned              bits  = hints != NULL ? 64 - hints->shift : HINTS_LEAST - 2;
+
+    if ((hints != NULL && view->regions < UINT64_C(1) << (bits - HINTS_EACH)) ||
+        bits >= HINTS_MOST) {
+        return;
+    }
+    bits += 2;
+    hints = calloc(1, sizeof(*hints) + (sizeof(hints->regions[0]) << bits));
+    if (hints == NULL) {
+        return;
+    }
+    hints->shift = 64 - bits;
+    hints        = atomic_exchange(&view->hints, hints);
+    if (hints != NULL) {
+        retire(view, &hints->retired, sizeof(hints->regions[0]) << (64 - hints->shift));
     }
 }
 
@@ -415,6 +555,7 @@ void zr_view_insert(struct zr_view *view, struct zr_rcache_region *region)
     if (chunk == NULL) {
         return;
     }
+    grow_hints(view);
     if (array == NULL) {
         array = array_first(chunk);
         if (array == NULL) {
@@ -422,19 +563,22 @@ void zr_view_insert(struct zr_view *view, struct zr_rcache_region *region)
             return;
         }
         publish(view, array);
+        view->regions++;
         return;
     }
     raise_max(array, at, region->node.space, region->node.end);
     if (chunk->count <= CHUNK) {
         atomic_store(&array->slots[at].chunk, chunk);
-        zr_view_retire(view, &old->retired);
+        retire_chunk(view, old);
+        view->regions++;
         return;
     }
     grown = array_split(array, at, chunk);
     free(chunk);
     if (grown != NULL) {
         publish(view, grown);
-        zr_view_retire(view, &old->retired);
+        retire_chunk(view, old);
+        view->regions++;
     }
 }
 
@@ -455,6 +599,7 @@ void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region)
         while (k-- > 0 && chunk->entries[k].space == space && chunk->entries[k].start == start) {
             if (atomic_load(&chunk->entries[k].region) == region) {
                 atomic_store(&chunk->entries[k].region, NULL);
+                view->regions--;
                 return;
             }
         }
@@ -468,15 +613,18 @@ void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region)
 void zr_view_fini(struct zr_view *view)
 {
     struct zr_view_array *array = atomic_load(&view->array);
-    struct zr_retired    *item, *next;
+    struct zr_view_slab  *slab;
     size_t                k;
 
-    for (item = view->retired; item != NULL; item = next) {
-        next = item->next;
-        free(item);
-    }
+    zr_desks_fini(&view->desks);
+    reclaim(view);
     for (k = 0; array != NULL && k < array->count; k++) {
         free(atomic_load(&array->slots[k].chunk));
     }
     free(array);
+    free(atomic_load(&view->hints));
+    while ((slab = view->slabs) != NULL) {
+        view->slabs = slab->next;
+        free(slab);
+    }
 }

@@ -63,6 +63,7 @@ static void fake_close(void *arg, struct zr_rcache_region *region)
 
     assert_ptr_equal(region->data, owner);
     assert_int_equal(atomic_load(&region->state), ZR_RCACHE_STALE | ZR_RCACHE_CLOSED);
+    region->data = NULL; /* who still uses it sees that */
     atomic_fetch_add(&owner->closes, 1);
     atomic_fetch_sub(&owner->live, 1);
 }
@@ -420,6 +421,8 @@ static void widened_over_what_goes_is_opened_again(void **state)
     zr_rcache_destroy(cache);
 }
 
+static _Atomic(struct zr_rcache_region *) handed_over;
+
 static void *random_use(void *arg)
 {
     struct thread *t = arg;
@@ -436,7 +439,17 @@ static void *random_use(void *arg)
             int ret = get(t->cache, 1, (r >> 8) % 64 * 0x1000, 1 + (r >> 16) % 0x3000, 0, &region);
 
             if (ret == 0) {
-                zr_rcache_put(t->cache, region);
+                if (r % 8 == 2) {
+                    sched_yield();
+                }
+                assert_non_null(region->data);
+                if (r % 4 == 2) { /* another thread gives it back */
+                    region = atomic_exchange(&handed_over, region);
+                }
+                if (region != NULL) {
+                    assert_non_null(region->data);
+                    zr_rcache_put(t->cache, region);
+                }
             } else {
                 assert_int_equal(ret, -EAGAIN);
             }
@@ -460,11 +473,167 @@ static void random_use_leaks_nothing(void **state)
     for (k = 0; k < 4; k++) {
         pthread_join(t[k].id, NULL);
     }
+    if (handed_over != NULL) {
+        zr_rcache_put(cache, handed_over);
+        handed_over = NULL;
+    }
     zr_rcache_get_stats(cache, &stats);
     assert_true(stats.regions <= 16);
     assert_true(stats.hits > 0 && stats.evictions > 0 && stats.invalidations > 0);
     assert_int_equal(zr_rcache_destroy(cache), 0);
     assert_int_equal(owner.live, 0);
+}
+
+/* Sanitizers make calls of their own, a forked child of theirs may not even end. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* ---- references of several threads ---- */
+
+struct errand {
+    struct zr_rcache        *cache;
+    struct zr_rcache_region *region;
+    unsigned                 gets, puts;
+};
+
+static void *run_errand(void *arg)
+{
+    struct errand *errand = arg;
+
+    while (errand->gets > 0) {
+        errand->gets--;
+        assert_int_equal(get(errand->cache, 1, 0x1000, 0x1000, 5, &errand->region), 0);
+    }
+    while (errand->puts > 0) {
+        errand->puts--;
+        zr_rcache_put(errand->cache, errand->region);
+    }
+    return NULL;
+}
+
+static void in_a_thread(struct errand *errand, unsigned gets, unsigned puts)
+{
+    pthread_t id;
+
+    errand->gets = gets;
+    errand->puts = puts;
+    assert_int_equal(pthread_create(&id, NULL, run_errand, errand), 0);
+    pthread_join(id, NULL);
+}
+
+/* Who takes a reference and who gives it back may be different threads, and the first may be gone:
+ * the region is closed with the last one, not before and not never. */
+static void references_are_those_of_all_threads(void **state)
+{
+    static const struct {
+        unsigned gets_here, gets_there, puts_here, puts_there;
+    } cases[] = {{3, 0, 0, 3}, {0, 3, 3, 0}, {2, 2, 3, 1}, {2, 2, 1, 3}, {1, 1, 1, 1}, {0, 1, 0, 1}};
+    struct owner   owner;
+    unsigned       k, n, when;
+
+    for (k = 0; k < 2 * sizeof(cases) / sizeof(cases[0]); k++) {
+        struct errand           errand = {make(&owner, UINT64_MAX, UINT64_MAX, false), NULL, 0, 0};
+        struct zr_rcache_region *more;
+
+        when = k % 2; /* it goes stale before what is given back, or in the middle */
+        touch(errand.cache, 1, 0x1000, 0x1000, 5);
+        for (n = 0; n < cases[k / 2].gets_here; n++) {
+            assert_int_equal(get(errand.cache, 1, 0x1000, 0x1000, 5, &errand.region), 0);
+        }
+        in_a_thread(&errand, cases[k / 2].gets_there, 0);
+        assert_int_equal(get(errand.cache, 1, 0x1000, 0x1000, 5, &more), 0);
+        assert_int_equal(owner.opens, 1);
+        if (when == 0) {
+            zr_rcache_invalidate(errand.cache, 1, 0, UINT64_MAX);
+        }
+        in_a_thread(&errand, 0, cases[k / 2].puts_there);
+        if (when == 1) {
+            zr_rcache_invalidate(errand.cache, 1, 0, UINT64_MAX);
+        }
+        for (n = 0; n < cases[k / 2].puts_here; n++) {
+            zr_rcache_put(errand.cache, errand.region);
+        }
+        assert_int_equal(owner.closes, 0);
+        zr_rcache_put(errand.cache, more);
+        assert_int_equal(owner.closes, 1);
+        assert_int_equal(zr_rcache_destroy(errand.cache), 0);
+    }
+}
+
+/* What other threads let go counts as idle, whoever had taken it. */
+static void what_nobody_uses_makes_room(void **state)
+{
+    struct owner  owner;
+    struct errand errand = {make(&owner, 1, UINT64_MAX, false), NULL, 0, 0};
+
+    touch(errand.cache, 1, 0x1000, 0x1000, 5);
+    assert_int_equal(get(errand.cache, 1, 0x1000, 0x1000, 5, &errand.region), 0);
+    touch(errand.cache, 1, 0x8000, 0x1000, 6); /* beyond the limit, and the first is used */
+    assert_int_equal(owner.closes, 1);
+    in_a_thread(&errand, 0, 1);
+    touch(errand.cache, 1, 0x10000, 0x1000, 7);
+    assert_int_equal(owner.closes, 2);
+    assert_int_equal(zr_rcache_destroy(errand.cache), 0);
+    assert_int_equal(owner.closes, 3);
+}
+
+static atomic_bool stop_hits;
+
+static void *hit_until_told(void *arg)
+{
+    struct thread *t = arg;
+
+    while (!atomic_load(&stop_hits)) {
+        touch(t->cache, 1, 0x1000, 0x1000, 1);
+    }
+    return NULL;
+}
+
+/* The child has one thread; those that were looking in the parent look no more. */
+static void a_forked_child_goes_on(void **state)
+{
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, UINT64_MAX, UINT64_MAX, false);
+    struct thread     t[2];
+    unsigned          k;
+    int               status;
+    pid_t             pid;
+
+    if (SANITIZED) {
+        zr_rcache_destroy(cache);
+        skip();
+    }
+    touch(cache, 1, 0x1000, 0x1000, 1);
+    stop_hits = false;
+    for (k = 0; k < 2; k++) {
+        spawn(&t[k], cache, 0, hit_until_told);
+    }
+    for (k = 0; k < 20; k++) {
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            alarm(20);
+            touch(cache, 1, 0x1000, 0x1000, 1);
+            zr_rcache_invalidate(cache, 1, 0x1000, 1);
+            touch(cache, 1, 0x1000, 0x1000, 1);
+            _exit(owner.opens == 2 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    stop_hits = true;
+    for (k = 0; k < 2; k++) {
+        pthread_join(t[k].id, NULL);
+    }
+    assert_int_equal(zr_rcache_destroy(cache), 0);
 }
 
 /* ---- what a hit costs ---- */
@@ -516,18 +685,6 @@ static void a_hit_takes_no_lock_and_allocates_nothing(void **state)
     assert_int_equal(allocations, 0);
     zr_rcache_destroy(cache);
 }
-
-/* Sanitizers make calls of their own, a forked child of theirs may not even end. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 /* The kernel ends a process in strict mode at any call but read, write and exit. */
 static void a_hit_makes_no_system_call(void **state)
@@ -636,13 +793,18 @@ static void slices_missed_at_once_leave_one_region(void **state)
 static void the_view_finds_what_a_list_finds(void **state)
 {
     enum { COUNT = 4000, ROUNDS = 20000 };
-    static _Alignas(64) struct zr_view view;
+    static struct zr_view    view;
+    static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
+    struct zr_desk          *desk;
     struct zr_rcache_region *regions = calloc(COUNT, sizeof(*regions)), *found;
     bool                    *in      = calloc(COUNT, sizeof(*in));
     uint64_t                 random  = 1;
     unsigned                 k, round;
-    bool                     there;
+    bool                     there, last;
 
+    zr_desks_init(&view.desks, &lock);
+    desk = zr_desk_open(&view.desks);
+    assert_non_null(desk);
     for (round = 0; round < ROUNDS; round++) {
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         k      = (unsigned)(random >> 33) % COUNT;
@@ -653,13 +815,12 @@ static void the_view_finds_what_a_list_finds(void **state)
             r->node.start  = (random >> 20) % 512 * 0x1000;
             r->node.end    = r->node.start + 0x1000 * (1 + (random >> 40) % (k % 17 == 0 ? 400 : 5));
             r->identity.id = 1 + k % 7;
+            atomic_store(&r->state, 0);
             zr_view_insert(&view, r);
             in[k] = true;
         } else if (in[k] && round % 8 == 0) {
-            atomic_store(&regions[k].state, ZR_RCACHE_STALE);
+            zr_view_hide(&view, &regions[k]);
             zr_view_remove(&view, &regions[k]);
-            zr_view_forget(&view, &regions[k]);
-            atomic_store(&regions[k].state, 0); /* to be used again */
             in[k] = false;
         }
         struct zr_rcache_identity identity = {.id = 1 + (random >> 45) % 7};
@@ -673,17 +834,18 @@ static void the_view_finds_what_a_list_finds(void **state)
                     regions[k].node.end >= request.start + request.size &&
                     regions[k].identity.id == identity.id;
         }
-        found = zr_view_acquire(&view, &request);
+        found = zr_view_acquire(&view, desk, &request);
         assert_int_equal(found != NULL, there);
         if (found != NULL) {
             assert_true(in[found - regions] && found->node.space == request.space &&
                         found->node.start <= request.start &&
                         found->node.end >= request.start + request.size &&
                         found->identity.id == identity.id);
-            assert_int_equal(atomic_fetch_sub(&found->state, 1), 1);
+            assert_true(zr_view_release(desk, found, &last) && last);
+            assert_false(zr_view_release(desk, found, &last));
+            assert_int_equal(found->state, 0);
         }
     }
-    assert_int_equal(zr_view_lookups(&view), ROUNDS);
     zr_view_fini(&view);
     free(regions);
     free(in);
@@ -707,6 +869,9 @@ int main(void)
         cmocka_unit_test(invalidated_while_opening_is_opened_again),
         cmocka_unit_test(widened_over_what_goes_is_opened_again),
         cmocka_unit_test(random_use_leaks_nothing),
+        cmocka_unit_test(references_are_those_of_all_threads),
+        cmocka_unit_test(what_nobody_uses_makes_room),
+        cmocka_unit_test(a_forked_child_goes_on),
         cmocka_unit_test(a_hit_takes_no_lock_and_allocates_nothing),
         cmocka_unit_test(a_hit_makes_no_system_call),
         cmocka_unit_test(an_owner_is_told_of_what_goes_stale_in_use),
