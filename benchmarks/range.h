@@ -12,7 +12,7 @@ struct zr_range_options {
     uint64_t       first_objects, last_objects;
     uint64_t       first_ranges, last_ranges;
     uint64_t       size, rounds;
-    bool           memfd;
+    uint64_t       no_memfd; /* a flag */
     enum zr_format format;
 };
 

@@ -440,7 +440,7 @@ static bool run_count(const struct zr_range_options *o, struct gpu *gpu, int soc
                       struct zr_table *table)
 {
     static double values[VALUES][ZR_RANGE_MAX_ROUNDS];
-    int          *fds = o->memfd ? malloc(count * sizeof(*fds)) : NULL;
+    int          *fds = !o->no_memfd ? malloc(count * sizeof(*fds)) : NULL;
     double        row[VALUES] = {count};
     struct range  range;
     ze_result_t   result = range_make(gpu, &range, count, o->size);
@@ -527,7 +527,7 @@ int zr_range_open(const struct zr_range_options *o, bool grow)
     pid_t           child;
 
     /* Memfds need a descriptor each; on their account and not for the driver. */
-    if (o->memfd && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    if (!o->no_memfd && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }

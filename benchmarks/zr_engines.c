@@ -2,10 +2,10 @@
  * software device's model gives it: how near the cut comes to N engines' rate. A process for each
  * width, since a driver reads its settings once. */
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/args.h"
 #include "common/device.h"
 #include "common/table.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,83 +86,29 @@ static double measure_width(const struct options *o, uint64_t width)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? value : -1;
 }
 
-static void usage(void)
-{
-    printf("usage: " PROGRAM " [OPTIONS]\n\n"
-           "  -e, --engines [MIN:]MAX  widths to measure [1:9]\n"
-           "  -s, --size BYTES         of the copy [16M]\n"
-           "  -r, --rounds N           1 to 16 copies each, the median counts [5]\n"
-           "      --objects N          physical objects of each buffer [64]\n"
-           "      --rate MB/S          of one software engine, 0: as fast as it can [200]\n"
-           "      --csv, --json        the table as CSV or as JSON\n");
-}
-
-static void bad(const char *option, const char *value, const char *allowed)
-{
-    fprintf(stderr, PROGRAM ": %s has the value '%s': allowed: %s\n", option, value, allowed);
-    exit(2);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct option    longs[]   = {{"engines", required_argument, NULL, 'e'},
-                                               {"size", required_argument, NULL, 's'},
-                                               {"rounds", required_argument, NULL, 'r'},
-                                               {"objects", required_argument, NULL, 'o'},
-                                               {"rate", required_argument, NULL, 'R'},
-                                               {"csv", no_argument, NULL, 'C'},
-                                               {"json", no_argument, NULL, 'J'},
-                                               {"help", no_argument, NULL, 'h'},
-                                               {NULL, 0, NULL, 0}};
     static const struct zr_column columns[] = {{"Engines", "engines", 0},
                                                {"MB/s", "bandwidth_mb_s", 2},
                                                {"times one", "speedup", 3},
                                                {"of linear", "of_linear", 3}};
     struct options  o     = {1, 9, 16 << 20, 64, 200, 5};
     struct zr_table table = {PROGRAM, "Engines", ZR_FORMAT_TEXT, columns, 4, 0};
-    double          one   = 0, value;
-    uint64_t        width;
-    int             option;
+    const struct zr_arg list[] = {
+        {"engines", 'e', "[MIN:]MAX", "widths to measure [1:9]", 1, 16, 0, &o.last, &o.first},
+        {"size", 's', "BYTES", "of the copy [16M]", 1, 1 << 30, 0, &o.size, NULL},
+        {"rounds", 'r', "N", "1 to 16 copies each, the median counts [5]", 1, 16, 0, &o.rounds,
+         NULL},
+        {"objects", 0, "N", "physical objects of each buffer [64]", 1, 16384, 0, &o.objects, NULL},
+        {"rate", 0, "MB/S", "of one software engine, 0: as fast as it can [200]", 0, 1000000, 0,
+         &o.rate, NULL}};
+    const struct zr_args args = {PROGRAM, "", "[OPTIONS]", list, 5, &table.format};
+    double   one = 0, value;
+    uint64_t width;
+    int      status = zr_args_parse(&args, argc, argv);
 
-    while ((option = getopt_long(argc, argv, "e:s:r:h", longs, NULL)) != -1) {
-        switch (option) {
-        case 'e':
-            if (!zr_parse_span(optarg, 1, 16, &o.first, &o.last)) {
-                bad("-e", optarg, "[MIN:]MAX up to 16");
-            }
-            break;
-        case 's':
-            if (!zr_parse_number(optarg, 1, (uint64_t)1 << 30, &o.size)) {
-                bad("-s", optarg, "1 to 1G bytes");
-            }
-            break;
-        case 'r':
-            if (!zr_parse_number(optarg, 1, 16, &o.rounds)) {
-                bad("-r", optarg, "1 to 16");
-            }
-            break;
-        case 'o':
-            if (!zr_parse_number(optarg, 1, 16384, &o.objects)) {
-                bad("--objects", optarg, "1 to 16384");
-            }
-            break;
-        case 'R':
-            if (!zr_parse_number(optarg, 0, 1000000, &o.rate)) {
-                bad("--rate", optarg, "0 to 1000000 MB/s");
-            }
-            break;
-        case 'C':
-            table.format = ZR_FORMAT_CSV;
-            break;
-        case 'J':
-            table.format = ZR_FORMAT_JSON;
-            break;
-        case 'h':
-            usage();
-            return 0;
-        default:
-            return 2;
-        }
+    if (status >= 0) {
+        return status;
     }
     zr_table_begin(&table);
     for (width = o.first; width <= o.last; width++) {

@@ -2,9 +2,8 @@
  * zr_bw makes them, by memcpy and by streaming stores, with one thread or two. What a transport can
  * reach is measured against this. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/table.h"
+#include "common/args.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -172,89 +171,30 @@ static void run_size(const struct options *o, uint64_t size, struct zr_table *ta
     zr_table_row(table, (double[]){(double)size, fmax(plain, stream), plain, stream});
 }
 
-static void usage(void)
-{
-    printf("usage: " PROGRAM " [OPTIONS]\n\n"
-           "  -m, --message-size [MIN:]MAX  bytes, doubled from MIN to MAX [1M:64M]\n"
-           "  -W, --window-size N      copies of one iteration [64]\n"
-           "  -i, --iterations N       [4]\n"
-           "  -t, --threads N          1 or 2, each with ranges of its own [1]\n"
-           "  -r, --rounds N           1 to 16, the two kernels in turn; the median counts [1]\n"
-           "      --objects N          shared memory objects of each range [64]\n"
-           "      --csv, --json        the table as CSV or as JSON\n");
-}
-
-static void bad(const char *option, const char *value, const char *allowed)
-{
-    fprintf(stderr, PROGRAM ": %s has the value '%s': allowed: %s\n", option, value, allowed);
-    exit(2);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct option    longs[]   = {{"message-size", required_argument, NULL, 'm'},
-                                               {"window-size", required_argument, NULL, 'W'},
-                                               {"iterations", required_argument, NULL, 'i'},
-                                               {"threads", required_argument, NULL, 't'},
-                                               {"rounds", required_argument, NULL, 'r'},
-                                               {"objects", required_argument, NULL, 'o'},
-                                               {"csv", no_argument, NULL, 'C'},
-                                               {"json", no_argument, NULL, 'J'},
-                                               {"help", no_argument, NULL, 'h'},
-                                               {NULL, 0, NULL, 0}};
     static const struct zr_column columns[] = {{"Size", "size", 0},
                                                {"Best (MB/s)", "best_mb_s", 2},
                                                {"memcpy", "memcpy_mb_s", 2},
                                                {"streaming", "stream_mb_s", 2}};
     struct options  o     = {1 << 20, 64 << 20, 64, 64, 4, 1, 1, ZR_FORMAT_TEXT};
     struct zr_table table = {PROGRAM, "Memory Copy Limit", ZR_FORMAT_TEXT, columns, 4, 0};
-    uint64_t        size;
-    int             option;
+    const struct zr_arg list[] = {
+        {"message-size", 'm', "[MIN:]MAX", "bytes, doubled from MIN to MAX [1M:64M]", 1, 1 << 30, 0,
+         &o.last, &o.first},
+        {"window-size", 'W', "N", "copies of one iteration [64]", 1, 65536, 0, &o.window, NULL},
+        {"iterations", 'i', "N", "[4]", 1, 1000000, 0, &o.iterations, NULL},
+        {"threads", 't', "N", "1 or 2, each with ranges of its own [1]", 1, 2, 0, &o.threads, NULL},
+        {"rounds", 'r', "N", "1 to 16, the two kernels in turn; the median counts [1]", 1, 16, 0,
+         &o.rounds, NULL},
+        {"objects", 0, "N", "shared memory objects of each range [64]", 1, 16384, 0, &o.objects,
+         NULL}};
+    const struct zr_args args = {PROGRAM, "", "[OPTIONS]", list, 6, &o.format};
+    uint64_t size;
+    int      status = zr_args_parse(&args, argc, argv);
 
-    while ((option = getopt_long(argc, argv, "m:W:i:t:r:h", longs, NULL)) != -1) {
-        switch (option) {
-        case 'm':
-            if (!zr_parse_span(optarg, 1, (uint64_t)1 << 30, &o.first, &o.last)) {
-                bad("-m", optarg, "[MIN:]MAX up to 1G");
-            }
-            break;
-        case 'W':
-            if (!zr_parse_number(optarg, 1, 65536, &o.window)) {
-                bad("-W", optarg, "1 to 65536");
-            }
-            break;
-        case 'i':
-            if (!zr_parse_number(optarg, 1, 1000000, &o.iterations)) {
-                bad("-i", optarg, "1 to 1000000");
-            }
-            break;
-        case 't':
-            if (!zr_parse_number(optarg, 1, 2, &o.threads)) {
-                bad("-t", optarg, "1, 2");
-            }
-            break;
-        case 'r':
-            if (!zr_parse_number(optarg, 1, 16, &o.rounds)) {
-                bad("-r", optarg, "1 to 16");
-            }
-            break;
-        case 'o':
-            if (!zr_parse_number(optarg, 1, 16384, &o.objects)) {
-                bad("--objects", optarg, "1 to 16384");
-            }
-            break;
-        case 'C':
-            o.format = ZR_FORMAT_CSV;
-            break;
-        case 'J':
-            o.format = ZR_FORMAT_JSON;
-            break;
-        case 'h':
-            usage();
-            return 0;
-        default:
-            return 2;
-        }
+    if (status >= 0) {
+        return status;
     }
     table.format = o.format;
     zr_table_begin(&table);
