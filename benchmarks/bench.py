@@ -17,6 +17,7 @@ HOST = 'sm,self,cma,ze_copy'
 LIMIT_S = 180  # of one program; longer means that it hangs
 QUICK_S = 175  # --quick begins no round that would end later, less what comes after the rounds
 QUICK_REST_S = 25
+PARTS = ('bandwidth', 'bidirectional', 'latency', 'range', 'register', 'engines', 'host', 'growth')
 
 
 def median(values):
@@ -45,8 +46,32 @@ class Bench:
         self.lines = []
         self.commands = {}
         self.failures = {}
-        self.round = 0
+        self.staging = {'UCX_TLS': '^ze_range'}
+        self.round = self.rounds_done = 0
         self.began = time.monotonic()
+
+    # ---- parts measured before, in the same folder ----
+
+    def kept(self):
+        return os.path.join(self.options.out, 'state.json')
+
+    def keep(self):
+        with open(self.kept(), 'w') as out:
+            json.dump({'lines': self.lines, 'commands': self.commands, 'failures': self.failures,
+                       'staging': self.staging, 'rounds': self.rounds_done}, out)
+
+    def take_up(self):
+        try:
+            with open(self.kept()) as kept:
+                state = json.load(kept)
+        except (OSError, ValueError) as error:
+            sys.exit(f'bench: --add: {self.kept()}: {error}')
+        for line in state['lines']:
+            what, who, self.round, size, value = line.rsplit(',', 4)
+            self.round = int(self.round)
+            self.add(what, who, int(size), float(value))
+        self.commands, self.failures = state['commands'], state['failures']
+        self.staging, self.rounds_done = state['staging'], state['rounds']
 
     # ---- running ----
 
@@ -92,6 +117,8 @@ class Bench:
 
     def measure(self, what, who, command, column, extra=None, ranks=2, key='size'):
         """One program of a round; @column: name, or names with a `what` each."""
+        if what.split()[0] not in self.options.parts:
+            return
         self.progress(f'{what} {who}')
         shown = ' '.join([f'{k}={v}' for k, v in (extra or {}).items() if v is not None] +
                          ([f'mpirun -np {ranks}'] if ranks else []) + command)
@@ -110,6 +137,8 @@ class Bench:
 
     def tune_staging(self):
         """UCX's staging at its best: the size of its fragments and the engines' threads."""
+        if 'bandwidth' not in self.options.parts:
+            return
         sizes, best, best_value = '1048576:16777216', None, 0
         fragments = ('', '512K', '4M') if self.options.quick else ('', '256K', '512K', '1M', '4M')
         threads = ('1', '2')
@@ -129,7 +158,7 @@ class Bench:
                     value *= row['bandwidth_mb_s']
                 if value > best_value:
                     best, best_value = extra, value
-        self.staging = best or {'UCX_TLS': '^ze_range'}
+        self.staging = best or self.staging
 
     def bw(self, program, sizes, objects, volume):
         return [program, '-m', sizes, '--objects', str(objects), '--fit', '--volume', volume]
@@ -390,13 +419,14 @@ class Bench:
                 for who, sizes in self.raw.get(what, {}).items()}
 
     def absolute(self, what, unit):
+        """Medians by size, or by a number of something."""
         series = self.series(what)
         sizes = sorted({s for v in series.values() for s in v})
         if not series:
             return []
         lines = [f'| {unit} | ' + ' | '.join(series) + ' |', '|---' * (len(series) + 1) + '|']
         for size in sizes:
-            lines.append(f'| {name_of(size) or size} | ' +
+            lines.append(f'| {name_of(size) if unit == "size" else size} | ' +
                          ' | '.join(f'{v[size]:.4g}' if size in v else '-'
                                     for v in series.values()) + ' |')
         return lines
@@ -538,9 +568,17 @@ def parse():
     parser.add_argument('--objects', type=number(1, 16384), default=64, metavar='N',
                         help='physical objects of each buffer (64)')
     parser.add_argument('--rounds', type=number(1, 99), metavar='N', help='rounds (5; quick 3)')
+    parser.add_argument('--rows', metavar='LIST', default=','.join(PARTS),
+                        help='only these parts, by commas: ' + ', '.join(PARTS))
+    parser.add_argument('--add', action='store_true',
+                        help='to what the folder has of other parts, measured before')
     parser.add_argument('--out', metavar='DIR', help='where bench.md, bench.json, raw.csv and the '
                         'plots go (bench-out in the build folder)')
     options = parser.parse_args()
+    options.parts = options.rows.split(',') + ['kernel']
+    for part in options.parts[:-1]:
+        if part not in PARTS:
+            parser.error(f'--rows has {part}, allowed: {", ".join(PARTS)}')
     options.rounds = options.rounds or (3 if options.quick else 5)
     options.out = options.out or os.path.join(os.environ.get('builddir', '.'), 'bench-out')
     return options
@@ -551,6 +589,8 @@ def main():
     os.makedirs(options.out, exist_ok=True)
     bench = Bench(options)
     bench.load = '%.1f %.1f %.1f' % os.getloadavg()
+    if options.add:
+        bench.take_up()
     bench.kernel_calls()
     bench.round = 0
     bench.tune_staging()
@@ -559,7 +599,7 @@ def main():
             print(f'round {bench.round} of {options.rounds}', file=sys.stderr)
         start = time.monotonic()
         bench.one_round()
-        bench.rounds_done = bench.round
+        bench.rounds_done = max(bench.rounds_done, bench.round)
         if options.quick and bench.round < options.rounds and \
                 2 * time.monotonic() - start - bench.began > QUICK_S - QUICK_REST_S:
             print(f'bench: this machine is busy or slow: --quick ends after {bench.round} of '
@@ -568,6 +608,7 @@ def main():
     bench.host_only()
     bench.growth()
     bench.progress('')
+    bench.keep()
     rows = bench.rows()
     for line in bench.summary(rows):
         print(line)

@@ -18,7 +18,7 @@ count() { # PATH
 
 command -v valgrind >/dev/null || { echo "valgrind is not installed"; exit 77; }
 if [ "${1:-}" != --check ]; then
-    for path in detect hit submit poll export-again; do
+    for path in detect hit hit-any submit poll export-again; do
         echo "$path $(count "$path")"
     done
     exit

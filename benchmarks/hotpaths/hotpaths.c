@@ -13,6 +13,7 @@
 
 #define OBJECTS 64
 #define PAGE    65536
+#define WARM    32
 
 static struct {
     ze_global_dditable_t         global;
@@ -68,13 +69,25 @@ static struct zr_rcache_request request_of(unsigned i)
                                       PAGE / 2, &identity, NULL};
 }
 
-static void path_hit(unsigned i)
+static void look_up(unsigned i)
 {
-    struct zr_rcache_request request = request_of(i * 7);
+    struct zr_rcache_request request = request_of(i);
     struct zr_rcache_region *region;
 
     failures += zr_rcache_get(cache, &request, &region) != 0;
     zr_rcache_put(cache, region);
+}
+
+/* One of a few. */
+static void path_hit(unsigned i)
+{
+    look_up(i % WARM * 7);
+}
+
+/* One that was not asked for yet. */
+static void path_hit_any(unsigned i)
+{
+    look_up(500 + i);
 }
 
 /* With the software engine's work on it, which is on this thread. */
@@ -106,6 +119,7 @@ static const struct {
     void (*run)(unsigned i);
 } paths[] = {{"detect", path_detect},
              {"hit", path_hit},
+             {"hit-any", path_hit_any},
              {"submit", path_submit},
              {"poll", path_poll},
              {"export-again", path_export_again}};
@@ -236,7 +250,7 @@ int main(int argc, char **argv)
         }
     }
     if (k == sizeof(paths) / sizeof(paths[0])) {
-        fprintf(stderr, "usage: hotpaths detect|hit|submit|poll|export-again COUNT\n");
+        fprintf(stderr, "usage: hotpaths detect|hit|hit-any|submit|poll|export-again COUNT\n");
         return 2;
     }
     load();
@@ -244,7 +258,7 @@ int main(int argc, char **argv)
     make_range();
     make_list();
     make_cache();
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < WARM; i++) {
         paths[k].run(i); /* what is done once is not hot */
     }
     zr_hot_path(k, count);

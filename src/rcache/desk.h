@@ -84,7 +84,7 @@ static inline void zr_desk_leave(struct zr_desk *desk)
 static inline struct zr_desk_place *zr_desk_place(struct zr_desk *desk,
                                                   const struct zr_rcache_region *region)
 {
-    return &desk->places[((uintptr_t)region >> 8 ^ (uintptr_t)region >> 16) % ZR_DESK_PLACES];
+    return &desk->places[((uintptr_t)region >> 6 ^ (uintptr_t)region >> 14) % ZR_DESK_PLACES];
 }
 
 /* ---- with the cache's mutex held, and not busy ---- */

@@ -381,20 +381,26 @@ static bool out_of_something(int ret)
     return ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE;
 }
 
-/* The hit's last question. The reference is given back if the answer is no. */
-static bool confirmed(struct zr_rcache *cache, struct zr_rcache_region *region)
+static __attribute__((noinline)) bool refused(struct zr_rcache        *cache,
+                                              struct zr_rcache_region *region)
 {
-    if (cache->ops->valid == NULL || cache->ops->valid(cache->owner, region)) {
-        uint64_t now = atomic_load_explicit(&cache->clock, memory_order_relaxed);
-
-        if (atomic_load_explicit(&region->used, memory_order_relaxed) != now) {
-            atomic_store_explicit(&region->used, now, memory_order_relaxed);
-        }
-        return true;
-    }
     zr_rcache_invalidate_region(cache, region);
     zr_rcache_put(cache, region);
     return false;
+}
+
+/* The hit's last question. The reference is given back if the answer is no. */
+static inline bool confirmed(struct zr_rcache *cache, struct zr_rcache_region *region)
+{
+    uint64_t now = atomic_load_explicit(&cache->clock, memory_order_relaxed);
+
+    if (cache->ops->valid != NULL && !cache->ops->valid(cache->owner, region)) {
+        return refused(cache, region);
+    }
+    if (atomic_load_explicit(&region->used, memory_order_relaxed) != now) {
+        atomic_store_explicit(&region->used, now, memory_order_relaxed);
+    }
+    return true;
 }
 
 /* Lock held, and on return too. Found only here: what is not in the view for lack of memory, and
@@ -414,10 +420,10 @@ static struct zr_rcache_region *find_or_wait(struct zr_rcache               *cac
     return NULL;
 }
 
-int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *request,
-                  struct zr_rcache_region **region_p)
+static __attribute__((noinline)) int get_slowly(struct zr_rcache               *cache,
+                                                const struct zr_rcache_request *request,
+                                                struct zr_rcache_region       **region_p)
 {
-    struct zr_desk          *desk = zr_desk_here(cache->view.desks.cache);
     struct zr_rcache_region *region, *chain;
     unsigned                 opens  = 0;
     bool                     shrunk = false;
@@ -426,16 +432,8 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
     if (request->size == 0 || request->start + request->size < request->start) {
         return -EINVAL;
     }
-    if (desk == NULL) {
-        desk = zr_desk_open(&cache->view.desks);
-    }
-    region = desk != NULL ? zr_view_acquire(&cache->view, desk, request) : NULL;
-    if (region != NULL && confirmed(cache, region)) {
-        atomic_store_explicit(&desk->hits,
-                              atomic_load_explicit(&desk->hits, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
-        *region_p = region;
-        return 0;
+    if (zr_desk_here(cache->view.desks.cache) == NULL) {
+        (void)zr_desk_open(&cache->view.desks);
     }
     for (;;) {
         chain = NULL;
@@ -465,32 +463,65 @@ int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *reque
     }
 }
 
+int zr_rcache_get(struct zr_rcache *cache, const struct zr_rcache_request *request,
+                  struct zr_rcache_region **region_p)
+{
+    struct zr_desk          *desk = zr_desk_here(cache->view.desks.cache);
+    struct zr_rcache_region *region;
+
+    /* What wraps or is empty is in no region. */
+    if (desk != NULL && request->size - 1 < UINT64_MAX - request->start) {
+        region = zr_view_acquire(&cache->view, desk, request);
+        if (region != NULL && confirmed(cache, region)) {
+            atomic_store_explicit(&desk->hits,
+                                  atomic_load_explicit(&desk->hits, memory_order_relaxed) + 1,
+                                  memory_order_relaxed);
+            *region_p = region;
+            return 0;
+        }
+    }
+    return get_slowly(cache, request, region_p);
+}
+
+static __attribute__((noinline)) void make_room(struct zr_rcache *cache)
+{
+    struct zr_rcache_region *chain = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    trim(cache, &chain);
+    pthread_mutex_unlock(&cache->lock);
+    finish(cache, chain);
+}
+
+/* @return may the region be idle? false too if it was closed */
+static __attribute__((noinline)) bool put_slowly(struct zr_rcache        *cache,
+                                                 struct zr_rcache_region *region)
+{
+    int64_t state = atomic_load(&region->state), next;
+
+    do {
+        next = state - ZR_RCACHE_REF;
+        if (next == ZR_RCACHE_STALE) {
+            next |= ZR_RCACHE_CLOSED;
+        }
+    } while (!atomic_compare_exchange_weak(&region->state, &state, next));
+    if (next & ZR_RCACHE_CLOSED) {
+        close_region(cache, region);
+        return false;
+    }
+    return next < ZR_RCACHE_REF;
+}
+
 void zr_rcache_put(struct zr_rcache *cache, struct zr_rcache_region *region)
 {
-    struct zr_desk          *desk  = zr_desk_here(cache->view.desks.cache);
-    struct zr_rcache_region *chain = NULL;
-    bool                     idle;
+    struct zr_desk *desk = zr_desk_here(cache->view.desks.cache);
+    bool            idle;
 
     if (desk == NULL || !zr_view_release(desk, region, &idle)) {
-        int64_t state = atomic_load(&region->state), next;
-
-        do {
-            next = state - ZR_RCACHE_REF;
-            if (next == ZR_RCACHE_STALE) {
-                next |= ZR_RCACHE_CLOSED;
-            }
-        } while (!atomic_compare_exchange_weak(&region->state, &state, next));
-        if (next & ZR_RCACHE_CLOSED) {
-            close_region(cache, region);
-            return;
-        }
-        idle = next < ZR_RCACHE_REF;
+        idle = put_slowly(cache, region);
     }
     if (idle && atomic_load(&cache->over)) {
-        pthread_mutex_lock(&cache->lock);
-        trim(cache, &chain);
-        pthread_mutex_unlock(&cache->lock);
-        finish(cache, chain);
+        make_room(cache);
     }
 }
 

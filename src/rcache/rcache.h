@@ -33,7 +33,10 @@
 /* Whose bytes a region gives access to: equal addresses with another identity never hit. */
 struct zr_rcache_identity {
     uint64_t id; /* a number the exporter never gives twice; the larger one is the newer */
-    uint8_t  bytes[64];
+    union {
+        uint8_t  bytes[64];
+        uint64_t words[8];
+    };
 };
 
 /* No reference is taken of what is stale; what is closed, by the one who set the bit, has none. What
@@ -52,9 +55,13 @@ struct zr_rcache_region {
     void                     *data; /* the owner's; set by open, released by close */
     /* the rest belongs to the cache */
     bool                     opening, in_tree;
-    uint64_t                 gone_start, gone_end; /* invalidated while it was being opened */
     struct zr_rcache_region *prev, *next; /* of all that are open in the tree, or being opened */
-    struct zr_rcache_region *chain;       /* of those to be closed or told */
+    union {
+        struct {
+            uint64_t gone_start, gone_end; /* invalidated while it was being opened */
+        };
+        struct zr_rcache_region *chain; /* of those to be closed or told, or of spare ones */
+    };
 };
 
 struct zr_rcache_request {

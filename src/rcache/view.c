@@ -9,11 +9,11 @@
 
 #define CHUNK         64 /* entries of a chunk, at most */
 #define SLAB          63 /* regions of a piece of memory */
-#define REGION_BYTES  256
+#define REGION_BYTES  192 /* lines of its own */
 #define RETIRED_BYTES ((size_t)1 << 16) /* as much may wait for readers to leave */
 #define HINTS_LEAST   11 /* binary logarithm of their number */
 #define HINTS_MOST    21
-#define HINTS_EACH    3 /* so many for a region, until there are most */
+#define HINTS_EACH    1 /* binary logarithm of how many there are for a region, at least */
 
 struct entry {
     uint64_t space, start, end;
@@ -49,10 +49,10 @@ struct zr_view_hints {
 };
 
 struct zr_view_slab {
-    struct zr_view_slab *next;
+    _Alignas(64) struct zr_view_slab *next;
     union {
         struct zr_rcache_region region;
-        _Alignas(REGION_BYTES) char bytes[REGION_BYTES];
+        _Alignas(64) char bytes[REGION_BYTES];
     } regions[SLAB];
 };
 _Static_assert(sizeof(struct zr_rcache_region) <= REGION_BYTES, "a region has its room");
@@ -98,28 +98,24 @@ static unsigned upper_bound(const struct chunk *chunk, uint64_t space, uint64_t 
     return low;
 }
 
-static bool same(const struct zr_rcache_identity *a, const struct zr_rcache_identity *b)
+/* Without a branch or a call: a hit compares all of it. */
+static inline bool same(const struct zr_rcache_identity *a, const struct zr_rcache_identity *b)
 {
-    uint64_t x[sizeof(a->bytes) / 8], y[sizeof(b->bytes) / 8], differ;
-    unsigned k;
+    const uint64_t *x = a->words, *y = b->words;
 
-    memcpy(x, a->bytes, sizeof(x));
-    memcpy(y, b->bytes, sizeof(y));
-    differ = a->id ^ b->id;
-    for (k = 0; k < sizeof(x) / sizeof(x[0]); k++) {
-        differ |= x[k] ^ y[k];
-    }
-    return differ == 0;
+    return ((a->id ^ b->id) | (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) |
+            (x[4] ^ y[4]) | (x[5] ^ y[5]) | (x[6] ^ y[6]) | (x[7] ^ y[7])) == 0;
 }
 
 /* Asked before anything else of a region is read: while it is not hidden it does not change. */
-static bool usable(const struct zr_rcache_region *region)
+static inline bool usable(const struct zr_rcache_region *region)
 {
     return (atomic_load_explicit(&region->state, memory_order_acquire) &
             (ZR_RCACHE_STALE | ZR_RCACHE_HIDDEN)) == 0;
 }
 
-static bool answers(const struct zr_rcache_region *region, const struct zr_rcache_request *request)
+static inline bool answers(const struct zr_rcache_region  *region,
+                           const struct zr_rcache_request *request)
 {
     return region->node.space == request->space && region->node.start <= request->start &&
            region->node.end >= request->start + request->size &&
@@ -174,29 +170,6 @@ static _Atomic(struct zr_rcache_region *) *hint_of(struct zr_view_hints         
     return &hints->regions[key >> hints->shift & ~UINT64_C(1)];
 }
 
-/* Of two for the same address. */
-static struct zr_rcache_region *hinted(_Atomic(struct zr_rcache_region *) *hint,
-                                       const struct zr_rcache_request *request)
-{
-    struct zr_rcache_region *region;
-    unsigned                 k;
-
-    for (k = 0; k < 2; k++) {
-        region = atomic_load_explicit(&hint[k], memory_order_acquire);
-        if (region != NULL && usable(region) && answers(region, request)) {
-            return region;
-        }
-    }
-    return NULL;
-}
-
-static void hint_set(_Atomic(struct zr_rcache_region *) *hint, struct zr_rcache_region *region)
-{
-    atomic_store_explicit(&hint[1], atomic_load_explicit(&hint[0], memory_order_relaxed),
-                          memory_order_release);
-    atomic_store_explicit(&hint[0], region, memory_order_release);
-}
-
 /* One more reference. Who hides the region waits until the desk is not busy. */
 static void count(struct zr_desk *desk, struct zr_rcache_region *region)
 {
@@ -213,26 +186,44 @@ static void count(struct zr_desk *desk, struct zr_rcache_region *region)
     atomic_store_explicit(&place->count, counts + 1, memory_order_relaxed);
 }
 
+/* What the first hint does not know: the second one, then all. */
+static __attribute__((noinline)) struct zr_rcache_region *
+look_further(const struct zr_view *view, _Atomic(struct zr_rcache_region *) *hint,
+             const struct zr_rcache_request *request)
+{
+    struct zr_view_array    *array  = atomic_load_explicit(&view->array, memory_order_acquire);
+    struct zr_rcache_region *region = NULL;
+
+    if (hint != NULL) {
+        region = atomic_load_explicit(&hint[1], memory_order_acquire);
+        if (region != NULL && usable(region) && answers(region, request)) {
+            return region;
+        }
+    }
+    region = array != NULL ? search(array, request) : NULL;
+    if (region != NULL && hint != NULL) {
+        atomic_store_explicit(&hint[1], atomic_load_explicit(&hint[0], memory_order_relaxed),
+                              memory_order_release);
+        atomic_store_explicit(&hint[0], region, memory_order_release);
+    }
+    return region;
+}
+
 struct zr_rcache_region *zr_view_acquire(struct zr_view *view, struct zr_desk *desk,
                                          const struct zr_rcache_request *request)
 {
     _Atomic(struct zr_rcache_region *) *hint = NULL;
     struct zr_rcache_region *region = NULL;
     struct zr_view_hints    *hints;
-    struct zr_view_array    *array;
 
     zr_desk_enter(desk);
     hints = atomic_load_explicit(&view->hints, memory_order_acquire);
     if (hints != NULL) {
         hint   = hint_of(hints, request);
-        region = hinted(hint, request);
+        region = atomic_load_explicit(hint, memory_order_acquire);
     }
-    if (region == NULL) {
-        array  = atomic_load_explicit(&view->array, memory_order_acquire);
-        region = array != NULL ? search(array, request) : NULL;
-        if (region != NULL && hint != NULL) {
-            hint_set(hint, region);
-        }
+    if (region == NULL || !usable(region) || !answers(region, request)) {
+        region = look_further(view, hint, request);
     }
     if (region != NULL) {
         count(desk, region);
@@ -318,7 +309,7 @@ void zr_view_hide_all(struct zr_view *view, struct zr_rcache_region *first,
 /* Aligned, so that a hit reads two cache lines of a region, and desks find its place. */
 static void slab_new(struct zr_view *view)
 {
-    struct zr_view_slab *slab = aligned_alloc(REGION_BYTES, sizeof(*slab));
+    struct zr_view_slab *slab = aligned_alloc(64, sizeof(*slab));
     unsigned             k;
 
     if (slab == NULL) {
@@ -469,13 +460,13 @@ static void retire_chunk(struct zr_view *view, struct chunk *chunk)
 static void grow_hints(struct zr_view *view)
 {
     struct zr_view_hints *hints = atomic_load(&view->hints);
-    unsigned              bits  = hints != NULL ? 64 - hints->shift : HINTS_LEAST - 2;
+    unsigned              bits  = hints != NULL ? 64 - hints->shift : HINTS_LEAST - 1;
 
     if ((hints != NULL && view->regions < UINT64_C(1) << (bits - HINTS_EACH)) ||
         bits >= HINTS_MOST) {
         return;
     }
-    bits += 2;
+    bits++;
     hints = calloc(1, sizeof(*hints) + (sizeof(hints->regions[0]) << bits));
     if (hints == NULL) {
         return;

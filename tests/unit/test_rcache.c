@@ -161,6 +161,11 @@ static void refuses_nothing_and_wrap(void **state)
     assert_int_equal(get(cache, 0, 0x1000, 0, 1, &region), -EINVAL);
     assert_int_equal(get(cache, 0, UINT64_MAX - 5, 7, 1, &region), -EINVAL);
     assert_int_equal(owner.opens, 0);
+    touch(cache, 0, 0x1000, 0x1000, 1); /* nor where there is a region to be found in */
+    assert_int_equal(get(cache, 0, 0x1800, 0, 1, &region), -EINVAL);
+    assert_int_equal(get(cache, 0, 0x1800, 0 - UINT64_C(0x1800), 1, &region), -EINVAL);
+    assert_int_equal(get(cache, 0, 0x1800, UINT64_MAX, 1, &region), -EINVAL);
+    assert_int_equal(owner.opens, 1);
     zr_rcache_destroy(cache);
 }
 
