@@ -320,8 +320,9 @@ static void zr_broker_serve(const struct pollfd *polls, unsigned count, uint64_t
 {
     while (count-- > 0) {
         struct zr_connection *connection = &zr_broker.connections[count];
-        bool                  keep       = now < connection->deadline;
-        bool                  due        = connection->retry != 0 && connection->retry <= now;
+        /* Who has hung up cannot be answered, and poll would say so without end. */
+        bool keep = now < connection->deadline && (polls[count].revents & (POLLHUP | POLLERR)) == 0;
+        bool due  = connection->retry != 0 && connection->retry <= now;
 
         if (keep && (polls[count].revents != 0 || due)) {
             keep = connection->answering ? zr_connection_answer(connection)

@@ -3,7 +3,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "faults.h"
 
+#include <dirent.h>
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -260,6 +262,43 @@ static void attack_deaf(struct client *c, unsigned detail)
     close(fd);
 }
 
+static unsigned fds_of(pid_t pid)
+{
+    char           path[64];
+    DIR           *dir;
+    unsigned       count = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    CHECK(dir != NULL);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+/* Hung up with an answer unread and a request waiting: nothing can be sent any more, and poll says
+ * so again and again. It is dropped before a client that was there first and is silent. */
+static void attack_hang_up(struct client *c, unsigned detail)
+{
+    struct zr_broker_request request = request_of(c);
+    unsigned                 before  = fds_of(c->exporter);
+    struct pollfd            silent  = {.fd = client_connect(c), .events = POLLIN};
+    int                      fd      = client_connect(c);
+
+    CHECK(send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request));
+    CHECK(recv(fd, &(char){0}, 1, MSG_PEEK) > 0);
+    CHECK(send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request));
+    CHECK(shutdown(fd, SHUT_RDWR) == 0);
+    while (fds_of(c->exporter) > before + 1) {
+        CHECK(poll(&silent, 1, 1) == 0);
+    }
+    outcome("dropped at once");
+    close(silent.fd);
+    close(fd);
+}
+
 static void attack_storm(struct client *c, unsigned count)
 {
     struct zr_broker_request request = request_of(c);
@@ -377,6 +416,7 @@ static const struct attack attacks[] = {
     {"half-closed", attack_half_close, 0},
     {"half-closed after a request", attack_half_close, 1},
     {"deaf", attack_deaf, 0},
+    {"hung up with an answer unread", attack_hang_up, 0},
     {"connection storm", attack_storm, 3000},
     {"flood of right requests", attack_flood, 3000},
     {"stopped in the middle of an answer", attack_stopped, 0},
