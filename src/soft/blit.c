@@ -17,7 +17,12 @@ static void zr_soft_fill(uint8_t *to, uint64_t length, const struct zr_soft_op *
         memset(to, op->pattern[0], length);
         return;
     }
-    for (done = 0; done < length && done < size; done++) {
+    done = 0;
+    if (phase == 0 && length >= size) {
+        memcpy(to, op->pattern, size);
+        done = size;
+    }
+    for (; done < length && done < size; done++) {
         to[done] = op->pattern[(phase + done) % size];
     }
     /* Twice as much each time, up to a block that stays in the cache. */

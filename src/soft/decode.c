@@ -66,8 +66,8 @@ bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t leng
 }
 
 /* What is bound at @a address; NULL: nothing. */
-static const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *batch,
-                                                 enum zr_soft_port port, uint64_t address)
+static inline const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *batch,
+                                                        enum zr_soft_port port, uint64_t address)
 {
     const struct zr_soft_table *table = batch->req->table;
     unsigned                    low = 0, high = table->count, middle, hit = batch->hit[port];
@@ -512,6 +512,37 @@ static const struct zr_soft_command *zr_soft_find(const struct zr_soft_command *
     return NULL;
 }
 
+/* What a word stands for on an engine stays: the next batch has the same commands. */
+static const struct zr_soft_command *zr_soft_known(const struct zr_soft_batch *batch, uint32_t dw0,
+                                                   const struct zr_soft_command **near_p)
+{
+    static _Thread_local struct zr_soft_known {
+        uint32_t                      dw0, engine; /* engine 0: nothing yet */
+        const struct zr_soft_command *command;
+    } known[32];
+    struct zr_soft_known           *k      = &known[(dw0 >> 23 ^ dw0) % 32];
+    const struct zr_soft_engine_id *id     = &batch->engine->id;
+    uint32_t                        engine = 1u << 31 | batch->req->ctx->dev->profile.gen << 16 |
+                                             (uint32_t)id->class << 8 | id->instance;
+
+    if (k->dw0 == dw0 && k->engine == engine) {
+        return k->command;
+    }
+    switch (dw0 >> 29) {
+    case 2:
+        k->command = zr_soft_find(zr_soft_blits, zr_soft_num_blits, batch, dw0, near_p);
+        break;
+    case 3:
+        k->command = zr_soft_find(zr_soft_renders, zr_soft_num_renders, batch, dw0, near_p);
+        break;
+    default:
+        k->command = zr_soft_find(mi_commands, ZR_ARRAY_SIZE(mi_commands), batch, dw0, near_p);
+    }
+    k->dw0    = dw0;
+    k->engine = k->command != NULL ? engine : 0;
+    return k->command;
+}
+
 static enum zr_soft_step zr_soft_unknown(struct zr_soft_batch *batch, uint32_t dw0,
                                          const struct zr_soft_command *near)
 {
@@ -540,16 +571,7 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
                             (unsigned long)batch->pc);
     }
     dw[0] = __atomic_load_n((const uint32_t *)cpu, __ATOMIC_ACQUIRE);
-    switch (dw[0] >> 29) {
-    case 2:
-        command = zr_soft_find(zr_soft_blits, zr_soft_num_blits, batch, dw[0], &near);
-        break;
-    case 3:
-        command = zr_soft_find(zr_soft_renders, zr_soft_num_renders, batch, dw[0], &near);
-        break;
-    default:
-        command = zr_soft_find(mi_commands, ZR_ARRAY_SIZE(mi_commands), batch, dw[0], &near);
-    }
+    command = zr_soft_known(batch, dw[0], &near);
     if (command == NULL) {
         return zr_soft_unknown(batch, dw[0], near);
     }
