@@ -174,7 +174,7 @@ static int zr_broker_answer(struct zr_connection *connection)
 {
     const struct zr_broker_request *request = &connection->request;
     struct zr_export *export = zr_export_find(request->export_id, request->secret);
-    int status;
+    int status, fd;
 
     /* An export that is gone and a wrong secret look alike from outside. */
     if (export == NULL) {
@@ -182,8 +182,13 @@ static int zr_broker_answer(struct zr_connection *connection)
         return (++connection->refusals < ZR_BROKER_REFUSALS) ? status : -EACCES;
     }
     if (request->what == ZR_BROKER_LEAD) {
-        status = zr_broker_send(connection->fd, 0, &export->handle.fd, 1);
-        connection->unread = (status == 0) ? 1 : 0;
+        fd     = zr_export_lead_fd(export);
+        status = zr_broker_send(connection->fd, (fd == -ESTALE) ? -EACCES : ZR_MIN(fd, 0), &fd,
+                                fd >= 0);
+        connection->unread = (status == 0 && fd >= 0) ? 1 : 0;
+        if (fd >= 0) {
+            close(fd);
+        }
     } else {
         status = zr_broker_send_objects(connection, export);
     }

@@ -281,11 +281,26 @@ struct zr_export *zr_export_find(uint64_t export_id, const uint8_t *secret)
     return export;
 }
 
-/* Out of the tables; the lock is held, the caller drops the tables' reference after it. */
+int zr_export_lead_fd(struct zr_export *export)
+{
+    int fd = -ESTALE;
+
+    pthread_mutex_lock(&zr_exports.lock);
+    if (export->handle.fd >= 0) {
+        fd = fcntl(export->handle.fd, F_DUPFD_CLOEXEC, 0);
+        fd = (fd < 0) ? -errno : fd;
+    }
+    pthread_mutex_unlock(&zr_exports.lock);
+    return fd;
+}
+
+/* Out of the tables; the lock is held, the caller drops the tables' reference after it. The fds
+ * close here and not with the last reference: a peer could still take them from this process. */
 static void zr_export_unlist(struct zr_export *export)
 {
     zr_hmap_remove(&zr_exports.by_key, &export->by_key);
     zr_hmap_remove(&zr_exports.by_id, &export->by_id);
+    zr_export_close_fds(export);
 }
 
 /* The lock is held. */

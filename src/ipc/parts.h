@@ -73,6 +73,9 @@ struct zr_export {
 /* The export with this id and secret, with a reference; NULL if there is none. */
 struct zr_export *zr_export_find(uint64_t export_id, const uint8_t *secret);
 void zr_export_unref(struct zr_export *export);
+/* A copy of the handle's leading fd, the caller's to close; -ESTALE where the export ended after it
+ * was found, -errno. */
+int zr_export_lead_fd(struct zr_export *export);
 uint64_t zr_export_count(void);
 
 /* ---- broker.c ---- */

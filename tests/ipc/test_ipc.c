@@ -638,6 +638,8 @@ static void own_process(int sock, const void *arg)
     size_t              size, i;
     char               *base = make_range(6, &size), *ptr, owner[2];
     void               *tag;
+    struct zr_handle     h;
+    struct zr_export    *export;
 
     for (i = 0; i < size; ++i) {
         base[i] = pattern(i);
@@ -662,6 +664,15 @@ static void own_process(int sock, const void *arg)
     zr_ipc_forget(base + 10);
     CHECK(zr_ipc_open(test_device(), &handle, (void **)&ptr) == ZE_RESULT_ERROR_INVALID_ARGUMENT);
     CHECK(zr_ipc_open(test_device(), &other, (void **)&ptr) == ZE_RESULT_ERROR_INVALID_ARGUMENT);
+
+    /* The fd of an ended export is closed while the broker still answers for it. */
+    OK(zr_ipc_export_range(base + 10, &range, generation, owner, &handle));
+    memcpy(&h, &handle, sizeof(h));
+    export = zr_export_find(h.export_id, h.secret);
+    CHECK(export != NULL && fcntl(h.fd, F_GETFD) >= 0);
+    OK(zr_ipc_put(&handle));
+    CHECK(fcntl(h.fd, F_GETFD) < 0 && zr_export_lead_fd(export) == -ESTALE);
+    zr_export_unref(export);
 
     /* What a context exported goes with it, and nothing else. */
     OK(zr_ipc_export_range(base + 10, &range, generation, &owner[0], &handle));
