@@ -248,6 +248,9 @@ static void zr_tree_card(struct zr_tree *t, const char *name)
     if (t->profile->lmem != 0) {
         zr_tree_file(t, dir, "lmem_total_bytes", "%llu\n", (unsigned long long)t->profile->lmem);
     }
+    if (t->profile->backports) {
+        zr_tree_file(t, dir, "prelim_uapi_version", "2.1\n");
+    }
     zr_tree_engines(t, dir);
 }
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
 #include "uapi.h"
+#include "uapi_prelim.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -204,6 +205,9 @@ static int zr_soft_ext_setparam(void *arg, uint64_t ext)
     if (set.param.ctx_id != 0) {
         return -EINVAL;
     }
+    if (creation->file->dev->profile.backports && set.param.param == ZR_PRELIM_CONTEXT_RUN_ALONE) {
+        return set.param.size != 0 ? -EINVAL : 0; /* engines of other classes stand still: not seen */
+    }
     return zr_soft_ctx_set(creation->file, creation->ctx, &set.param);
 }
 
@@ -214,9 +218,10 @@ int zr_soft_context_create(struct zr_soft_file *file, void *data)
     };
     struct drm_i915_gem_context_create_ext *args     = data;
     struct zr_soft_creation                 creation = {.file = file};
-    int                                     ret      = 0;
+    uint32_t extra = file->dev->profile.backports ? ZR_PRELIM_CONTEXT_LONG_RUNNING : 0;
+    int      ret   = 0;
 
-    if (args->flags & I915_CONTEXT_CREATE_FLAGS_UNKNOWN) {
+    if (args->flags & I915_CONTEXT_CREATE_FLAGS_UNKNOWN & ~extra) {
         return -EINVAL;
     }
     if (file->dev->wedged || file->ban_score >= ZR_SOFT_CLIENT_BANNED) {
@@ -225,6 +230,10 @@ int zr_soft_context_create(struct zr_soft_file *file, void *data)
     creation.ctx = zr_soft_ctx_new(file);
     if (creation.ctx == NULL) {
         return -ENOMEM;
+    }
+    if (args->flags & extra) {
+        creation.ctx->long_running = true;
+        creation.ctx->persistent   = false; /* it ends with its client */
     }
     if (args->flags & I915_CONTEXT_CREATE_FLAGS_USE_EXTENSIONS) {
         ret = zr_soft_extensions(args->extensions, fns, ZR_ARRAY_SIZE(fns), &creation);

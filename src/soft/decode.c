@@ -65,14 +65,34 @@ bool zr_soft_written(struct zr_soft_batch *batch, const void *cpu, uint64_t leng
     return true;
 }
 
-/* What is bound at @a address; NULL: nothing. */
-static inline const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *batch,
-                                                        enum zr_soft_port port, uint64_t address)
+/* Who runs long sees what was bound after it started, and no more what was unbound. A set runs on
+ * several threads and keeps what it started with. */
+static void zr_soft_long_look(struct zr_soft_req *req)
 {
-    const struct zr_soft_table *table = batch->req->table;
-    unsigned                    low = 0, high = table->count, middle, hit = batch->hit[port];
+    struct zr_soft_dev *dev = req->ctx->dev;
+
+    if (req->width == 1 &&
+        atomic_load_explicit(&req->ctx->vm->generation, memory_order_acquire) != req->generation) {
+        pthread_mutex_lock(&dev->lock);
+        zr_soft_req_rebind(req);
+        pthread_mutex_unlock(&dev->lock);
+    }
+}
+
+/* What is bound at @a address, and where in the object that is; NULL: nothing. */
+static inline const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *batch,
+                                                        enum zr_soft_port port, uint64_t address,
+                                                        uint64_t *within_p)
+{
+    const struct zr_soft_table *table;
+    unsigned                    low = 0, high, middle, hit = batch->hit[port];
     const struct zr_soft_entry *entry;
 
+    if (batch->req->ctx->long_running) {
+        zr_soft_long_look(batch->req);
+    }
+    table = batch->req->table;
+    high  = table->count;
     if (hit >= table->count || address < table->entry[hit].start ||
         address >= table->entry[hit].end) {
         while (low < high) {
@@ -88,35 +108,37 @@ static inline const struct zr_soft_entry *zr_soft_bound(struct zr_soft_batch *ba
         }
         hit = batch->hit[port] = low;
     }
-    entry = &table->entry[hit];
-    if (entry->bo == NULL || address - entry->start >= entry->bo->size) {
-        return NULL; /* unbound, or what an object was padded with */
-    }
-    return entry;
+    entry     = &table->entry[hit];
+    *within_p = address - entry->start + entry->offset;
+    /* Unbound, or what an object was padded with. */
+    return entry->bo != NULL && *within_p < entry->bo->size ? entry : NULL;
 }
 
 uint8_t *zr_soft_resolve(struct zr_soft_batch *batch, enum zr_soft_port port, uint64_t address,
                          uint64_t *available_p)
 {
-    const struct zr_soft_entry *entry = zr_soft_bound(batch, port, address);
+    uint64_t                    within;
+    const struct zr_soft_entry *entry = zr_soft_bound(batch, port, address, &within);
     uint8_t                    *cpu;
 
     if (entry == NULL) {
         return NULL;
     }
-    *available_p = entry->bo->size - (address - entry->start);
+    *available_p = ZR_MIN(entry->bo->size - within, entry->end - address);
     if (entry->bo->mm != NULL) {
-        return zr_soft_window_open(batch, port, entry->bo, address - entry->start, available_p);
+        return zr_soft_window_open(batch, port, entry->bo, within, available_p);
     }
     cpu = zr_soft_bo_cpu(entry->bo);
-    return cpu != NULL ? cpu + (address - entry->start) : NULL;
+    return cpu != NULL ? cpu + within : NULL;
 }
 
 bool zr_soft_glance(struct zr_soft_batch *batch, uint64_t address, void *to, uint64_t length)
 {
-    const struct zr_soft_entry *entry = zr_soft_bound(batch, ZR_SOFT_PORT_SRC, address);
+    uint64_t                    within;
+    const struct zr_soft_entry *entry = zr_soft_bound(batch, ZR_SOFT_PORT_SRC, address, &within);
 
-    return entry != NULL && zr_soft_bo_glance(entry->bo, address - entry->start, to, length);
+    return entry != NULL && length <= entry->end - address &&
+           zr_soft_bo_glance(entry->bo, within, to, length);
 }
 
 bool zr_soft_address(const struct zr_soft_dev *dev, uint32_t low, uint32_t high,
@@ -375,16 +397,27 @@ static enum zr_soft_step zr_soft_mi_atomic(struct zr_soft_batch *batch, const ui
 }
 
 /* A jump; one that goes back is a loop that waits for the CPU to change the batch. */
+#define ZR_SOFT_PREDICATED  (1u << 15) /* of a jump */
+#define ZR_SOFT_INDIRECT    (1u << 18) /* to where general purpose register 0 says */
+#define ZR_SOFT_NOOP_ON_SET 2u         /* of MI_SET_PREDICATE; 1: where the result is clear */
+#define ZR_SOFT_NOOP_ALWAYS 15u
+
 static enum zr_soft_step zr_soft_mi_start(struct zr_soft_batch *batch, const uint32_t *dw,
                                           const struct zr_soft_command *command)
 {
-    uint64_t target;
+    struct zr_soft_registers *regs;
+    uint64_t                  address = dw[1] | (uint64_t)dw[2] << 32, target;
 
-    if (!zr_soft_address(batch->req->ctx->dev, dw[1], dw[2], &target)) {
+    if (dw[0] & ZR_SOFT_INDIRECT) {
+        regs    = zr_soft_registers_get(batch);
+        address = regs != NULL ? regs->gpr[0] & ~UINT64_C(3) : 0;
+    }
+    if (!zr_soft_address(batch->req->ctx->dev, (uint32_t)address, (uint32_t)(address >> 32),
+                         &target)) {
         return zr_soft_hang(batch, "%s: address 0x%08x%08x is not canonical", command->name,
                             dw[2], dw[1]);
     }
-    if ((dw[0] & (1u << 15)) && batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12 &&
+    if ((dw[0] & ZR_SOFT_PREDICATED) && batch->req->ctx->dev->profile.gen == ZR_SOFT_GEN12 &&
         (batch->req->slot->registers == NULL || !(batch->req->slot->registers->predicate_1 & 1))) {
         return ZR_SOFT_MORE; /* predicated, and the predicate does not hold */
     }
@@ -424,13 +457,39 @@ static enum zr_soft_step zr_soft_mi_conditional_end(struct zr_soft_batch *batch,
 static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, const uint32_t *dw,
                                                   const struct zr_soft_command *command)
 {
-    if ((dw[0] & 0xf) != 0) {
-        return zr_soft_hang(batch, "%s: mode %u is not known", command->name, dw[0] & 0xf);
+    struct zr_soft_registers *regs = zr_soft_registers_get(batch);
+    unsigned                  mode = dw[0] & 0xf;
+
+    if (mode > ZR_SOFT_NOOP_ON_SET && mode != ZR_SOFT_NOOP_ALWAYS) {
+        return zr_soft_hang(batch, "%s: mode %u is not known", command->name, mode);
     }
-    if (batch->req->slot->registers != NULL) {
-        batch->req->slot->registers->predicate = 0;
+    if (regs == NULL) {
+        return zr_soft_hang(batch, "%s: no memory for registers", command->name);
+    }
+    regs->noop = mode;
+    if (mode == 0) {
+        regs->predicate = 0;
     }
     return ZR_SOFT_MORE;
+}
+
+/* Is a command left out? A jump only where it asks for it. */
+static bool zr_soft_is_noop(const struct zr_soft_batch *batch, uint32_t dw0,
+                            const struct zr_soft_command *command)
+{
+    const struct zr_soft_registers *regs = batch->req->slot->registers;
+
+    if (regs == NULL || command->decode == zr_soft_mi_set_predicate) {
+        return false;
+    }
+    if (regs->predicate & 1) {
+        return true;
+    }
+    if (regs->noop == 0 || (command->decode == zr_soft_mi_start && !(dw0 & ZR_SOFT_PREDICATED))) {
+        return false;
+    }
+    return regs->noop == ZR_SOFT_NOOP_ALWAYS ||
+           (regs->predicate_2 & 1) == (regs->noop == ZR_SOFT_NOOP_ON_SET);
 }
 
 #define ALL ZR_SOFT_GENS_ALL, ZR_SOFT_CLASSES_ALL
@@ -444,6 +503,8 @@ static enum zr_soft_step zr_soft_mi_set_predicate(struct zr_soft_batch *batch, c
 static const struct zr_soft_command mi_commands[] = {
     {"MI_NOOP", 0xff800000, 0x00000000, 1, ALL, zr_soft_mi_nop, {0}},
     {"MI_ARB_CHECK", 0xff800000, 0x02800000, 1, ALL, zr_soft_mi_arbitrate, {0x007ffefe}},
+    /* Privileged: in a client's batch it does nothing. */
+    {"MI_ARB_ON_OFF", 0xff800000, 0x04000000, 1, ALL, zr_soft_mi_nop, {0x007ffffc}},
     {"MI_BATCH_BUFFER_END", 0xff800000, 0x05000000, 1, ALL, zr_soft_mi_end, {0x007fffff}},
     {"MI_MEM_FENCE", 0xff800000, 0x04800000, 1, ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASSES_ALL,
      zr_soft_mi_nop, {0x007ffffc}},
@@ -451,6 +512,10 @@ static const struct zr_soft_command mi_commands[] = {
      {0x005ffb00, 0x3}},
     {"MI_STORE_DATA_IMM qword", 0xffa000ff, 0x10200003, 5, ALL, zr_soft_mi_store_data,
      {0x005ffb00, 0x7}},
+    /* Into the context's status page, which no client sees. */
+    {"MI_STORE_DATA_INDEX", 0xff8000ff, 0x10800001, 3, ALL, zr_soft_mi_nop, {0x005fff00, 0xfffff003}},
+    {"MI_STORE_DATA_INDEX qword", 0xff8000ff, 0x10800002, 4, ALL, zr_soft_mi_nop,
+     {0x005fff00, 0xfffff003}},
     {"MI_FLUSH_DW", 0xff80003f, 0x13000002, 4, NOT_RENDER, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
     {"MI_FLUSH_DW", 0xff80003f, 0x13000003, 5, NOT_RENDER, zr_soft_mi_flush, {0x007e3cc0, 0x7}},
     {"MI_SEMAPHORE_WAIT", 0xff8000ff, 0x0e000002, 4, ALL, zr_soft_mi_semaphore,
@@ -460,19 +525,27 @@ static const struct zr_soft_command mi_commands[] = {
     {"MI_ATOMIC", 0xff8000ff, 0x17800001, 3, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
     {"MI_ATOMIC", 0xff8000ff, 0x17800009, 11, ALL, zr_soft_mi_atomic, {0x00600000, 0x3}},
     /* From a batch in the PPGTT it stays there: bit 8 says nothing. */
-    {"MI_BATCH_BUFFER_START", 0xff8000ff, 0x18800001, 3, ALL, zr_soft_mi_start,
+    {"MI_BATCH_BUFFER_START", 0xff8000ff, 0x18800001, 3, ZR_SOFT_GENS(ZR_SOFT_PVC),
+     ZR_SOFT_CLASSES_ALL, zr_soft_mi_start, {0x007b7e00, 0x3}},
+    {"MI_BATCH_BUFFER_START", 0xff8000ff, 0x18800001, 3,
+     ZR_SOFT_GENS_ALL & ~ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASSES_ALL, zr_soft_mi_start,
      {0x007f7e00, 0x3}},
     {"MI_CONDITIONAL_BATCH_BUFFER_END", 0xff8000ff, 0x1b000002, 4, ALL, zr_soft_mi_conditional_end,
      {0x00478f00, 0, 0x7}},
     {"MI_SET_PREDICATE", 0xff800000, 0x00800000, 1, ALL, zr_soft_mi_set_predicate, {0x007ffff0}},
-    {"MI_MATH", 0xff800000, 0x0d000000, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_math, {0x007fff00}},
+    /* Ponte Vecchio's has a field for how memory is cached. */
+    {"MI_MATH", 0xff800000, 0x0d000000, ZR_SOFT_VARIABLE, ZR_SOFT_GENS(ZR_SOFT_PVC),
+     ZR_SOFT_CLASSES_ALL, zr_soft_mi_math, {0x007f8000}},
+    {"MI_MATH", 0xff800000, 0x0d000000, ZR_SOFT_VARIABLE,
+     ZR_SOFT_GENS_ALL & ~ZR_SOFT_GENS(ZR_SOFT_PVC), ZR_SOFT_CLASSES_ALL, zr_soft_mi_math,
+     {0x007fff00}},
     {"MI_LOAD_REGISTER_IMM", 0xff800001, 0x11000001, ZR_SOFT_VARIABLE, ALL, zr_soft_mi_load_imm,
      {0x0075e000}},
     {"MI_STORE_REGISTER_MEM", 0xff8000ff, 0x12000002, 4, ALL, zr_soft_mi_store_reg,
-     {0x0077ff00, 0, 0x3}},
+     {0x0075ff00, 0, 0x3}},
     {"MI_LOAD_REGISTER_MEM", 0xff8000ff, 0x14800002, 4, ALL, zr_soft_mi_load_mem,
-     {0x0077ff00, 0, 0x3}},
-    {"MI_LOAD_REGISTER_REG", 0xff8000ff, 0x15000001, 3, ALL, zr_soft_mi_load_reg, {0x0073ff00}},
+     {0x0075ff00, 0, 0x3}},
+    {"MI_LOAD_REGISTER_REG", 0xff8000ff, 0x15000001, 3, ALL, zr_soft_mi_load_reg, {0x0070ff00}},
 };
 
 /* ---- fetch and check ---- */
@@ -587,8 +660,7 @@ static enum zr_soft_step zr_soft_command_run(struct zr_soft_batch *batch)
         }
     }
     batch->pc += count * 4;
-    if (batch->req->slot->registers != NULL && (batch->req->slot->registers->predicate & 1) &&
-        command->decode != zr_soft_mi_set_predicate) {
+    if (zr_soft_is_noop(batch, dw[0], command)) {
         return ZR_SOFT_MORE;
     }
     step = command->decode(batch, dw, command);

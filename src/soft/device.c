@@ -1,6 +1,8 @@
 /* A software device and its open files: creation, teardown, and the ioctl door. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
+#include "uapi.h"
+#include "uapi_prelim.h"
 #include "util/config.h"
 
 #include <errno.h>
@@ -95,6 +97,7 @@ int zr_soft_dev_create(const struct zr_soft_profile *profile,
     TAILQ_INIT(&dev->runnable);
     TAILQ_INIT(&dev->waiting);
     LIST_INIT(&dev->composites);
+    LIST_INIT(&dev->eventfds);
     for (i = 0; i < profile->num_engines; i++) {
         dev->engine[i].id   = profile->engine[i];
         dev->engine[i].mbps = options->mbps;
@@ -119,6 +122,7 @@ void zr_soft_dev_destroy(struct zr_soft_dev *dev)
 {
     zr_soft_threads_stop(dev);
     zr_soft_tokens_free(dev);
+    zr_soft_eventfds_forget(dev, NULL);
     zr_soft_arenas_free(dev);
     pthread_cond_destroy(&dev->signal);
     pthread_cond_destroy(&dev->work);
@@ -235,10 +239,12 @@ void zr_soft_file_close(struct zr_soft_file *file)
     free(file);
 }
 
-int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg)
+/* @param mask: of a name's bits that are looked at */
+static int zr_soft_extensions_walk(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg,
+                                   uint32_t mask)
 {
     struct i915_user_extension head;
-    unsigned                   links = 0, i;
+    unsigned                   links = 0, i, name;
     int                        ret;
 
     while (ext != 0) {
@@ -257,16 +263,27 @@ int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, 
                 return -EINVAL;
             }
         }
-        if (head.name >= count || fns[head.name] == NULL) {
+        name = head.name & mask;
+        if (name >= count || fns[name] == NULL) {
             return -EINVAL;
         }
-        ret = fns[head.name](arg, ext);
+        ret = fns[name](arg, ext);
         if (ret != 0) {
             return ret;
         }
         ext = head.next_extension;
     }
     return 0;
+}
+
+int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg)
+{
+    return zr_soft_extensions_walk(ext, fns, count, arg, UINT32_MAX);
+}
+
+int zr_soft_prelim_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg)
+{
+    return zr_soft_extensions_walk(ext, fns, count, arg, ~ZR_PRELIM);
 }
 
 /* ---- ioctls of the DRM core that are too small for a file of their own ---- */
@@ -338,7 +355,9 @@ struct zr_soft_ioctl {
     [number] = {#name, sizeof(struct type), handler, ZR_SOFT_PRIMARY | (flags)}
 #define I915(name, type, handler)                                                             \
     [DRM_COMMAND_BASE + DRM_I915_##name] = {#name, sizeof(struct type), handler}
-
+#define PRELIM(name, type, handler)                                                           \
+    [DRM_COMMAND_BASE + ZR_PRELIM_##name] = {"PRELIM_" #name, sizeof(struct type), handler,   \
+                                             ZR_SOFT_BACKPORTS}
 
 static const struct zr_soft_ioctl ioctls[256] = {
     CORE(0x00, VERSION, drm_version, zr_soft_version),
@@ -370,8 +389,10 @@ static const struct zr_soft_ioctl ioctls[256] = {
     CORE(0xcb, SYNCOBJ_QUERY, drm_syncobj_timeline_array, zr_soft_syncobj_query),
     CORE(0xcc, SYNCOBJ_TRANSFER, drm_syncobj_transfer, zr_soft_syncobj_transfer),
     CORE(0xcd, SYNCOBJ_TIMELINE_SIGNAL, drm_syncobj_timeline_array, zr_soft_syncobj_timeline_signal),
+    CORE(0xcf, SYNCOBJ_EVENTFD, zr_syncobj_eventfd, zr_soft_syncobj_eventfd),
     I915(GETPARAM, drm_i915_getparam, zr_soft_getparam),
-    I915(GEM_CREATE, drm_i915_gem_create, zr_soft_gem_create),
+    /* Longer than upstream's: what backports adds is left alone elsewhere. */
+    I915(GEM_CREATE, zr_prelim_create, zr_soft_gem_create),
     I915(GEM_CREATE_EXT, drm_i915_gem_create_ext, zr_soft_gem_create_ext),
     I915(GEM_MMAP, drm_i915_gem_mmap, zr_soft_gem_mmap),
     I915(GEM_MMAP_GTT, drm_i915_gem_mmap_offset, zr_soft_gem_mmap_offset),
@@ -402,6 +423,12 @@ static const struct zr_soft_ioctl ioctls[256] = {
     I915(PERF_ADD_CONFIG, drm_i915_perf_oa_config, zr_soft_unsupported),
     I915(PERF_REMOVE_CONFIG, drm_i915_gem_sw_finish, zr_soft_unsupported),
     I915(REG_READ, drm_i915_reg_read, zr_soft_reg_read),
+    PRELIM(VM_BIND, zr_prelim_bind, zr_soft_prelim_bind),
+    PRELIM(VM_UNBIND, zr_prelim_bind, zr_soft_prelim_unbind),
+    PRELIM(VM_ADVISE, zr_prelim_advise, zr_soft_prelim_advise),
+    PRELIM(VM_PREFETCH, zr_prelim_prefetch, zr_soft_prelim_prefetch),
+    PRELIM(WAIT_USER_FENCE, zr_prelim_wait, zr_soft_prelim_wait),
+    PRELIM(GET_RESET_STATS, zr_prelim_reset_stats, zr_soft_prelim_reset_stats),
 };
 
 int zr_soft_ioctl_find(const char *name, unsigned *number_p)
@@ -430,7 +457,8 @@ int zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *da
     if (_IOC_TYPE(request) != DRM_IOCTL_BASE) {
         return -ENOTTY;
     }
-    if (entry->size == 0) {
+    if (entry->size == 0 ||
+        ((entry->flags & ZR_SOFT_BACKPORTS) && !file->dev->profile.backports)) {
         return -EINVAL;
     }
     pthread_mutex_lock(&file->dev->lock);

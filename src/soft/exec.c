@@ -47,18 +47,19 @@ static int zr_soft_exec_check_args(const struct drm_i915_gem_execbuffer2 *args)
     return 0;
 }
 
-/* A request takes so many bytes of a ring of 16 KiB, of which a page stays free; the parent of a set
- * more, as it tells each child to start and waits for it. An execbuf more waits. */
-#define ZR_SOFT_RING_BYTES    (12 * 1024)
+/* A request takes so many bytes of a ring of 16 KiB; the parent of a set more, as it tells each child
+ * to start and waits for it. An execbuf that finds less than a page free waits until half is. */
+#define ZR_SOFT_RING_BYTES    (16 * 1024)
+#define ZR_SOFT_RING_FREE     (4 * 1024)
 #define ZR_SOFT_REQUEST_BYTES 200
 #define ZR_SOFT_CHILD_BYTES   32
 
-static unsigned zr_soft_ring_room(const struct zr_soft_exec *x)
+/* Requests that a ring of @a bytes holds. Dirty: of a kernel whose requests are longer. */
+static unsigned zr_soft_ring_holds(const struct zr_soft_exec *x, unsigned bytes)
 {
-    unsigned room = ZR_SOFT_RING_BYTES /
-                    (ZR_SOFT_REQUEST_BYTES + (x->width - 1) * ZR_SOFT_CHILD_BYTES);
+    unsigned request = ZR_SOFT_REQUEST_BYTES + (x->width - 1) * ZR_SOFT_CHILD_BYTES;
 
-    return x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? room * 2 / 3 : room;
+    return bytes / (x->file->dev->dirty & ZR_SOFT_DIRTY_RING ? 8 * request : request);
 }
 
 /* Slot of a context without an engine map; -1: none. */
@@ -82,10 +83,13 @@ static int zr_soft_exec_legacy(const struct zr_soft_exec *x)
 static int zr_soft_exec_throttle(struct zr_soft_exec *x)
 {
     struct zr_soft_slot *slot = x->slot;
-    unsigned             room = zr_soft_ring_room(x);
+    unsigned             room = zr_soft_ring_holds(x, ZR_SOFT_RING_BYTES - ZR_SOFT_RING_FREE);
     int                  ret  = 0;
 
-    while (ret == 0 && slot->num_reqs >= room && !x->ctx->banned) {
+    if (slot->num_reqs > 0 && slot->num_reqs >= room) {
+        room = ZR_MAX(zr_soft_ring_holds(x, ZR_SOFT_RING_BYTES / 2), 1u);
+    }
+    while (ret == 0 && slot->num_reqs > 0 && slot->num_reqs >= room && !x->ctx->banned) {
         ret = x->file->nonblock ? -EWOULDBLOCK : zr_soft_wait_signal(x->file->dev, INT64_MAX);
     }
     return ret;
@@ -109,6 +113,9 @@ static int zr_soft_exec_select(struct zr_soft_exec *x)
     }
     x->slot  = &x->ctx->slot[index];
     x->width = x->slot->width;
+    if (x->width > 1 && x->tells) {
+        return -EINVAL; /* a set tells nobody by a fence in memory */
+    }
     if (x->width > 1 && (x->count < x->width || x->args->batch_start_offset != 0 ||
                          x->args->batch_len != 0)) {
         return -EINVAL;
@@ -150,13 +157,28 @@ static int zr_soft_exec_check_object(const struct zr_soft_exec *x, unsigned i)
     return 0;
 }
 
+/* The object that VM_BIND has put where a pinned one is said to be, whatever its handle. */
+static struct zr_soft_bo *zr_soft_exec_lasting(const struct zr_soft_exec *x, unsigned i)
+{
+    const struct zr_soft_entry *entry = NULL;
+
+    if (x->object[i].flags & EXEC_OBJECT_PINNED) {
+        entry = zr_soft_vm_lasting(x->ctx->vm, zr_soft_plain(x->file->dev, x->object[i].offset));
+    }
+    return entry != NULL ? entry->bo : NULL;
+}
+
 static int zr_soft_exec_lookup(struct zr_soft_exec *x)
 {
     unsigned i;
     int      ret;
 
     for (i = 0; i < x->count; i++) {
-        x->bo[i] = zr_soft_bo_find(x->file, x->object[i].handle);
+        x->bo[i] = zr_soft_exec_lasting(x, i);
+        x->lasting[i] = x->bo[i] != NULL;
+        if (x->bo[i] == NULL) {
+            x->bo[i] = zr_soft_bo_find(x->file, x->object[i].handle);
+        }
         if (x->bo[i] == NULL) {
             return -ENOENT;
         }
@@ -204,7 +226,7 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
 
     for (pass = 0; pass < 2; pass++) {
         for (i = 0; i < x->count; i++) {
-            if (!(x->object[i].flags & EXEC_OBJECT_PINNED)) {
+            if (!(x->object[i].flags & EXEC_OBJECT_PINNED) || x->lasting[i]) {
                 continue;
             }
             start = zr_soft_plain(vm->dev, x->object[i].offset);
@@ -306,6 +328,10 @@ static int zr_soft_exec_bind(struct zr_soft_exec *x)
         ret = zr_soft_exec_bind_others(x);
     }
     for (i = 0; ret == 0 && i < x->count; i++) {
+        x->moved[i] = false;
+        if (x->lasting[i]) {
+            continue;
+        }
         bind = zr_soft_vm_find(x->ctx->vm, x->bo[i]);
         if (bind == NULL) {
             return -ENOMEM;
@@ -371,6 +397,9 @@ static int zr_soft_exec_submit(struct zr_soft_exec *x)
         }
         zr_soft_bo_add_fence(x->bo[i], req->fence, x->object[i].flags & EXEC_OBJECT_WRITE);
     }
+    req->tells      = x->tells;
+    req->tell_at    = x->tell_at;
+    req->tell_value = x->tell_value;
     ret = zr_soft_exec_signal_fences(x, req->fence);
     zr_soft_req_choose_copy(req, x->bytes);
     zr_soft_req_submit(req);
@@ -441,9 +470,12 @@ int zr_soft_execbuffer2(struct zr_soft_file *file, void *data)
     x.count  = args->buffer_count;
     x.object = malloc(x.count * sizeof(*x.object));
     x.bo     = malloc(x.count * sizeof(*x.bo));
-    x.moved  = malloc(x.count * sizeof(*x.moved));
-    ret      = x.object == NULL || x.bo == NULL || x.moved == NULL ? -ENOMEM
-                                                                  : zr_soft_exec_run(&x);
+    x.moved  = malloc(x.count * 2 * sizeof(*x.moved)); /* both lists of them */
+    ret      = -ENOMEM;
+    if (x.object != NULL && x.bo != NULL && x.moved != NULL) {
+        x.lasting = x.moved + x.count;
+        ret       = zr_soft_exec_run(&x);
+    }
     zr_soft_exec_drop_fences(&x);
     if (x.ctx != NULL) {
         zr_soft_ctx_put(x.ctx);

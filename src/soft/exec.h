@@ -25,6 +25,9 @@ struct zr_soft_exec {
     unsigned                          num_fences;
     struct zr_soft_fence             *in_fence;
     bool                             *moved;    /* objects not where the caller thought */
+    bool                             *lasting;  /* objects that VM_BIND has bound there */
+    bool                              tells;    /* the user fence of backports rules */
+    uint64_t                          tell_at, tell_value;
     bool                              relocate; /* NO_RELOC was not given, or an object moved */
 };
 

@@ -1,6 +1,7 @@
 /* What an execbuf waits for and signals: fence arrays, timeline fences, the fence of rsvd2. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "exec.h"
+#include "uapi_prelim.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -106,10 +107,29 @@ static int zr_soft_ext_timeline(void *arg, uint64_t ext)
     return zr_soft_exec_add_fences(arg, list.handles_ptr, list.values_ptr, list.fence_count, true);
 }
 
+/* Backports rules: a value for memory when the batch is over. */
+static int zr_soft_ext_user_fence(void *arg, uint64_t ext)
+{
+    struct zr_soft_exec        *x = arg;
+    struct zr_prelim_exec_fence fence;
+    int                         ret = zr_soft_copy_in(&fence, ext, sizeof(fence));
+
+    if (ret == 0 && fence.address % sizeof(fence.value) != 0) {
+        ret = -EINVAL;
+    }
+    if (ret == 0) {
+        x->tells      = true;
+        x->tell_at    = fence.address;
+        x->tell_value = fence.value;
+    }
+    return ret;
+}
+
 int zr_soft_exec_read_fences(struct zr_soft_exec *x)
 {
     static const zr_soft_ext_fn fns[] = {
         [DRM_I915_GEM_EXECBUFFER_EXT_TIMELINE_FENCES] = zr_soft_ext_timeline,
+        [ZR_PRELIM_EXEC_USER_FENCE]                   = zr_soft_ext_user_fence,
     };
     const struct drm_i915_gem_execbuffer2 *args = x->args;
 
@@ -117,7 +137,9 @@ int zr_soft_exec_read_fences(struct zr_soft_exec *x)
         if ((args->flags & I915_EXEC_FENCE_ARRAY) || args->num_cliprects != 0) {
             return -EINVAL;
         }
-        return zr_soft_extensions(args->cliprects_ptr, fns, ZR_ARRAY_SIZE(fns), x);
+        return x->file->dev->profile.backports
+                   ? zr_soft_prelim_extensions(args->cliprects_ptr, fns, ZR_ARRAY_SIZE(fns), x)
+                   : zr_soft_extensions(args->cliprects_ptr, fns, 1, x);
     }
     if (!(args->flags & I915_EXEC_FENCE_ARRAY) || args->num_cliprects == 0) {
         return 0;

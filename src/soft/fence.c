@@ -209,6 +209,7 @@ static void zr_soft_fence_set(struct zr_soft_dev *dev, struct zr_soft_fence *fen
     if (fence->exported) {
         zr_soft_token_signal(dev, fence);
     }
+    zr_soft_eventfds_look(dev);
 }
 
 void zr_soft_fence_signal(struct zr_soft_dev *dev, struct zr_soft_fence *fence, int status)

@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
 #include "uapi.h"
+#include "uapi_prelim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -351,43 +352,38 @@ int zr_soft_gem_close(struct zr_soft_file *file, void *data)
 
 int zr_soft_gem_create(struct zr_soft_file *file, void *data)
 {
-    struct drm_i915_gem_create *args = data;
-    struct zr_soft_bo          *bo;
-    int                         ret;
+    struct zr_prelim_create  *args       = data;
+    struct zr_soft_placements placements = {.file = file};
+    struct zr_soft_bo        *bo;
+    int                       ret = 0;
 
-    ret = zr_soft_bo_create(file, args->size, false, true, &bo);
+    if (file->dev->profile.backports) {
+        ret = zr_soft_prelim_create(file, args->extensions, &placements);
+    }
+    if (ret == 0) {
+        ret = zr_soft_bo_create(file, args->size, placements.lmem,
+                                placements.smem || placements.count == 0, &bo);
+    }
     if (ret != 0) {
         return ret;
     }
+    bo->vm     = placements.vm;
     args->size = bo->size;
     return zr_soft_bo_add_handle(file, bo, &args->handle);
 }
 
-struct zr_soft_placements {
-    struct zr_soft_file *file;
-    unsigned             count;
-    bool                 lmem, smem;
-    bool                 pat_set, coherent;
-};
-
-static int zr_soft_ext_regions(void *arg, uint64_t ext)
+int zr_soft_placements_add(struct zr_soft_placements *placements, uint64_t regions, uint32_t count)
 {
-    struct zr_soft_placements                    *placements = arg;
-    struct drm_i915_gem_create_ext_memory_regions regions;
-    struct drm_i915_gem_memory_class_instance     region;
-    bool                                         *seen;
-    uint32_t                                      i;
-    int                                           ret;
+    struct drm_i915_gem_memory_class_instance region;
+    bool                                     *seen;
+    uint32_t                                  i;
+    int                                       ret;
 
-    ret = zr_soft_copy_in(&regions, ext, sizeof(regions));
-    if (ret != 0) {
-        return ret;
-    }
-    if (regions.pad != 0 || regions.num_regions == 0 || placements->count != 0) {
+    if (count == 0 || placements->count != 0) {
         return -EINVAL;
     }
-    for (i = 0; i < regions.num_regions; i++) {
-        ret = zr_soft_copy_in(&region, regions.regions + i * sizeof(region), sizeof(region));
+    for (i = 0; i < count; i++) {
+        ret = zr_soft_copy_in(&region, regions + i * sizeof(region), sizeof(region));
         if (ret != 0) {
             return ret;
         }
@@ -406,6 +402,18 @@ static int zr_soft_ext_regions(void *arg, uint64_t ext)
         placements->count++;
     }
     return 0;
+}
+
+static int zr_soft_ext_regions(void *arg, uint64_t ext)
+{
+    struct drm_i915_gem_create_ext_memory_regions regions;
+    int ret = zr_soft_copy_in(&regions, ext, sizeof(regions));
+
+    if (ret != 0) {
+        return ret;
+    }
+    return regions.pad != 0 ? -EINVAL
+                            : zr_soft_placements_add(arg, regions.regions, regions.num_regions);
 }
 
 static int zr_soft_ext_protected(void *arg, uint64_t ext)

@@ -24,6 +24,9 @@ int zr_soft_prime_to_fd(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
+    if (bo->vm != 0) {
+        return -EPERM; /* private to an address space */
+    }
     if (bo->user != NULL) {
         return -EINVAL; /* userptr objects cannot be exported */
     }

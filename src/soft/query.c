@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soft.h"
 #include "uapi.h"
+#include "uapi_prelim.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -159,7 +160,7 @@ static int zr_soft_param(const struct zr_soft_file *file, int param, int *value_
         *value_p = 7;
         return 0;
     default:
-        return -EINVAL;
+        return profile->backports ? zr_soft_prelim_param(file, param, value_p) : -EINVAL;
     }
 }
 
@@ -177,8 +178,8 @@ int zr_soft_getparam(struct zr_soft_file *file, void *data)
 
 /* The kernel's copy_query_item: 0 when the caller's buffer is right and its header zero, else
  * what goes into item.length (a size or a negative errno). @a zero: it must be. */
-static int zr_soft_query_begin(const struct drm_i915_query_item *item, void *header,
-                               size_t header_size, int total, bool zero)
+int zr_soft_query_begin(const struct drm_i915_query_item *item, void *header, size_t header_size,
+                        int total, bool zero)
 {
     const unsigned char *bytes = header;
     size_t               i;
@@ -242,7 +243,7 @@ static void zr_soft_topology_room(const struct zr_soft_profile *profile, unsigne
     *eus       = profile->gen == ZR_SOFT_PVC ? 8 : 16;
 }
 
-static int zr_soft_topology(const struct zr_soft_profile     *profile,
+int zr_soft_query_subslices(const struct zr_soft_profile     *profile,
                             const struct drm_i915_query_item *item)
 {
     struct drm_i915_query_topology_info header;
@@ -280,7 +281,7 @@ static int zr_soft_topology(const struct zr_soft_profile     *profile,
 
 static int zr_soft_query_topology(struct zr_soft_file *file, const struct drm_i915_query_item *item)
 {
-    return item->flags != 0 ? -EINVAL : zr_soft_topology(&file->dev->profile, item);
+    return item->flags != 0 ? -EINVAL : zr_soft_query_subslices(&file->dev->profile, item);
 }
 
 static int zr_soft_query_geometry(struct zr_soft_file *file, const struct drm_i915_query_item *item)
@@ -293,11 +294,11 @@ static int zr_soft_query_geometry(struct zr_soft_file *file, const struct drm_i9
     if (class != I915_ENGINE_CLASS_RENDER || !zr_soft_has(file, class, instance)) {
         return -EINVAL;
     }
-    return zr_soft_topology(&file->dev->profile, item);
+    return zr_soft_query_subslices(&file->dev->profile, item);
 }
 
 /* What the GuC's firmware tells of the part: {key, number of values, values}. */
-static int zr_soft_query_hwconfig(struct zr_soft_file *file, const struct drm_i915_query_item *item)
+int zr_soft_query_hwconfig(struct zr_soft_file *file, const struct drm_i915_query_item *item)
 {
     const struct zr_soft_profile *profile = &file->dev->profile;
     const uint32_t                blob[]  = {
@@ -428,7 +429,11 @@ int zr_soft_query(struct zr_soft_file *file, void *data)
         if (item.query_id == 0) {
             return -EINVAL;
         }
-        ret = item.query_id < ZR_ARRAY_SIZE(fns) ? fns[item.query_id](file, &item) : -EINVAL;
+        if (file->dev->profile.backports && (item.query_id & ZR_PRELIM)) {
+            ret = zr_soft_prelim_query(file, &item);
+        } else {
+            ret = item.query_id < ZR_ARRAY_SIZE(fns) ? fns[item.query_id](file, &item) : -EINVAL;
+        }
         if (ret != item.length &&
             zr_soft_copy_out(at + offsetof(struct drm_i915_query_item, length), &ret,
                              sizeof(ret)) != 0) {

@@ -9,12 +9,14 @@
 #define ZR_SOFT_TIMESTAMP    0x358 /* 64 bits, shared by engines */
 #define ZR_SOFT_CTX_TIME     0x3a8 /* 32 bits: time on the engine */
 #define ZR_SOFT_PREDICATE    0x3b8 /* bit 0: leave commands out */
+#define ZR_SOFT_PREDICATE_2  0x3bc /* bit 0: as MI_SET_PREDICATE says */
 #define ZR_SOFT_PREDICATE_1  0x41c /* bit 0: take a predicated jump */
 #define ZR_SOFT_CS_CHICKEN1  0x580
 #define ZR_SOFT_BCS_SWCTRL   0x200 /* masked: the high half says which bits are written */
 #define ZR_SOFT_RELATIVE     (1u << 19) /* of dword 0: the register is named relative to the engine */
-#define ZR_SOFT_REMAP        (1u << 17) /* the render engine's name stands for the engine's own */
+#define ZR_SOFT_REMAP        (1u << 17) /* the first engine's name stands for the engine's own */
 #define ZR_SOFT_RELATIVE_SRC (1u << 18) /* of MI_LOAD_REGISTER_REG, its source */
+#define ZR_SOFT_REMAP_SRC    (1u << 16)
 
 uint32_t zr_soft_mmio_base(unsigned class, unsigned instance)
 {
@@ -58,36 +60,52 @@ static uint32_t *zr_soft_register(struct zr_soft_batch *batch, uint32_t offset)
         return (uint32_t *)regs->gpr + (offset - ZR_SOFT_GPR) / 4;
     }
     return offset == ZR_SOFT_PREDICATE && !old    ? &regs->predicate
+           : offset == ZR_SOFT_PREDICATE_2 && !old ? &regs->predicate_2
            : offset == ZR_SOFT_PREDICATE_1 && old ? &regs->predicate_1
                                                   : NULL;
 }
 
+/* How a command names a register: by its address, relative to the engine, or as the first render or
+ * copy engine's, which stands for this engine's. */
+enum zr_soft_naming { ZR_SOFT_ABSOLUTE, ZR_SOFT_OWN, ZR_SOFT_FIRST };
+
+static enum zr_soft_naming zr_soft_naming(uint32_t dw0, uint32_t relative, uint32_t remap)
+{
+    return dw0 & relative ? ZR_SOFT_OWN : dw0 & remap ? ZR_SOFT_FIRST : ZR_SOFT_ABSOLUTE;
+}
+
 /* A register of this engine from its dword: an offset, or false with the batch's reason set. */
 static bool zr_soft_register_offset(struct zr_soft_batch *batch, const char *name, uint32_t dw,
-                                    bool relative, uint32_t *offset_p)
+                                    enum zr_soft_naming naming, uint32_t *offset_p)
 {
-    const struct zr_soft_engine_id *id   = &batch->engine->id;
-    uint32_t                        base = zr_soft_mmio_base(id->class, id->instance);
+    const struct zr_soft_engine_id *id    = &batch->engine->id;
+    uint32_t                        base  = zr_soft_mmio_base(id->class, id->instance);
+    uint32_t                        first = id->class == I915_ENGINE_CLASS_COPY && dw >= 0x22000
+                                                ? 0x22000
+                                                : 0x2000;
 
+    if (naming == ZR_SOFT_FIRST && dw >= first && dw < first + 0x1000) {
+        dw += base - first;
+    }
     if (dw & ~0x7ffffcu) {
         zr_soft_hang(batch, "%s: register 0x%08x has reserved bits set", name, dw);
         return false;
     }
-    if (!relative && (dw < base || dw >= base + 0x1000)) {
+    if (naming != ZR_SOFT_OWN && (dw < base || dw >= base + 0x1000)) {
         zr_soft_hang(batch, "%s: register 0x%x is not the engine's (0x%x)", name, dw, base);
         return false;
     }
-    *offset_p = relative ? dw : dw - base;
+    *offset_p = naming == ZR_SOFT_OWN ? dw : dw - base;
     return true;
 }
 
 static bool zr_soft_register_read(struct zr_soft_batch *batch, const char *name, uint32_t dw,
-                                  bool relative, uint32_t *value_p)
+                                  enum zr_soft_naming naming, uint32_t *value_p)
 {
     uint32_t  offset, *reg;
     uint64_t  now;
 
-    if (!zr_soft_register_offset(batch, name, dw, relative, &offset)) {
+    if (!zr_soft_register_offset(batch, name, dw, naming, &offset)) {
         return false;
     }
     reg = zr_soft_register(batch, offset);
@@ -109,11 +127,11 @@ static bool zr_soft_register_read(struct zr_soft_batch *batch, const char *name,
 }
 
 static bool zr_soft_register_write(struct zr_soft_batch *batch, const char *name, uint32_t dw,
-                                   bool relative, uint32_t value)
+                                   enum zr_soft_naming naming, uint32_t value)
 {
     uint32_t offset, *reg;
 
-    if (!zr_soft_register_offset(batch, name, dw, relative, &offset)) {
+    if (!zr_soft_register_offset(batch, name, dw, naming, &offset)) {
         return false;
     }
     if (offset == ZR_SOFT_CS_CHICKEN1 && batch->engine->id.class != I915_ENGINE_CLASS_COPY) {
@@ -139,12 +157,8 @@ enum zr_soft_step zr_soft_mi_load_imm(struct zr_soft_batch *batch, const uint32_
     unsigned i, count = zr_soft_command_length(command, dw[0]);
 
     for (i = 1; i + 1 < count; i += 2) {
-        uint32_t reg = dw[i];
-
-        if ((dw[0] & ZR_SOFT_REMAP) && reg >= 0x2000 && reg < 0x3000) {
-            reg += zr_soft_mmio_base(batch->engine->id.class, batch->engine->id.instance) - 0x2000;
-        }
-        if (!zr_soft_register_write(batch, command->name, reg, dw[0] & ZR_SOFT_RELATIVE,
+        if (!zr_soft_register_write(batch, command->name, dw[i],
+                                    zr_soft_naming(dw[0], ZR_SOFT_RELATIVE, ZR_SOFT_REMAP),
                                     dw[i + 1])) {
             return ZR_SOFT_HANG;
         }
@@ -157,9 +171,11 @@ enum zr_soft_step zr_soft_mi_load_reg(struct zr_soft_batch *batch, const uint32_
 {
     uint32_t value;
 
-    return zr_soft_register_read(batch, command->name, dw[1], dw[0] & ZR_SOFT_RELATIVE_SRC,
-                                 &value) &&
-                   zr_soft_register_write(batch, command->name, dw[2], dw[0] & ZR_SOFT_RELATIVE,
+    return zr_soft_register_read(
+               batch, command->name, dw[1],
+               zr_soft_naming(dw[0], ZR_SOFT_RELATIVE_SRC, ZR_SOFT_REMAP_SRC), &value) &&
+                   zr_soft_register_write(batch, command->name, dw[2],
+                                          zr_soft_naming(dw[0], ZR_SOFT_RELATIVE, ZR_SOFT_REMAP),
                                           value)
                ? ZR_SOFT_MORE
                : ZR_SOFT_HANG;
@@ -171,7 +187,8 @@ enum zr_soft_step zr_soft_mi_load_mem(struct zr_soft_batch *batch, const uint32_
     uint32_t *cpu = zr_soft_word(batch, command->name, dw + 2, 4);
 
     return cpu != NULL && zr_soft_register_write(batch, command->name, dw[1],
-                                                 dw[0] & ZR_SOFT_RELATIVE,
+                                                 zr_soft_naming(dw[0], ZR_SOFT_RELATIVE,
+                                                                ZR_SOFT_REMAP),
                                                  __atomic_load_n(cpu, __ATOMIC_SEQ_CST))
                ? ZR_SOFT_MORE
                : ZR_SOFT_HANG;
@@ -183,8 +200,9 @@ enum zr_soft_step zr_soft_mi_store_reg(struct zr_soft_batch *batch, const uint32
     uint32_t  value;
     uint32_t *cpu = zr_soft_word(batch, command->name, dw + 2, 4);
 
-    if (cpu == NULL || !zr_soft_register_read(batch, command->name, dw[1],
-                                              dw[0] & ZR_SOFT_RELATIVE, &value)) {
+    if (cpu == NULL ||
+        !zr_soft_register_read(batch, command->name, dw[1],
+                               zr_soft_naming(dw[0], ZR_SOFT_RELATIVE, ZR_SOFT_REMAP), &value)) {
         return ZR_SOFT_HANG;
     }
     return zr_soft_store(batch, cpu, value, false);
@@ -227,9 +245,61 @@ static void zr_soft_alu_compute(struct zr_soft_alu *alu, unsigned opcode)
                   : opcode == 0x101 ? alu->a - alu->b
                   : opcode == 0x102 ? (alu->a & alu->b)
                   : opcode == 0x103 ? (alu->a | alu->b)
-                                    : alu->a ^ alu->b;
+                  : opcode == 0x104 ? alu->a ^ alu->b
+                                    : alu->a << (alu->b & 63);
     alu->carry  = opcode == 0x100 ? alu->result < alu->a : opcode == 0x101 && alu->a < alu->b;
     alu->zero   = alu->result == 0;
+}
+
+/* LOADIND and STOREIND: a general purpose register from memory, or to it, at the address that an operand
+ * holds. */
+static bool zr_soft_alu_memory(struct zr_soft_batch *batch, const struct zr_soft_alu *alu,
+                               uint64_t *gpr, bool store, unsigned first, unsigned second)
+{
+    unsigned  reg = store ? second : first;
+    uint64_t  address, *word;
+    uint32_t  dw[2];
+
+    if (reg >= 16 || !zr_soft_alu_source(alu, gpr, store ? first : second, &address)) {
+        return false;
+    }
+    dw[0] = (uint32_t)address;
+    dw[1] = (uint32_t)(address >> 32);
+    word  = zr_soft_word(batch, "MI_MATH", dw, sizeof(*word));
+    if (word == NULL) {
+        return false;
+    }
+    if (!store) {
+        gpr[reg] = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+        return true;
+    }
+    __atomic_store_n(word, gpr[reg], __ATOMIC_SEQ_CST);
+    return zr_soft_written(batch, word, sizeof(*word));
+}
+
+/* Ponte Vecchio's instructions beside those that all have. */
+static bool zr_soft_alu_step_pvc(struct zr_soft_batch *batch, struct zr_soft_alu *alu, uint64_t *gpr,
+                                 uint32_t instruction)
+{
+    unsigned opcode = instruction >> 20, first = instruction >> 10 & 0x3ff;
+    unsigned second = instruction & 0x3ff;
+
+    switch (opcode) {
+    case 0x001: /* FENCE_RD, FENCE_WR: nothing is reordered here */
+    case 0x002:
+        return true;
+    case 0x082:
+    case 0x181:
+        return zr_soft_alu_memory(batch, alu, gpr, opcode == 0x181, first, second);
+    case 0x105: /* SHL by a power of two */
+        if (alu->b == 0 || alu->b > 32 || (alu->b & (alu->b - 1)) != 0) {
+            return false;
+        }
+        zr_soft_alu_compute(alu, opcode);
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* One instruction; false: not valid. */
@@ -276,8 +346,16 @@ enum zr_soft_step zr_soft_mi_math(struct zr_soft_batch *batch, const uint32_t *d
     unsigned                  i, count = zr_soft_command_length(command, dw[0]);
 
     for (i = 1; i < count; i++) {
-        if (regs == NULL || !zr_soft_alu_step(&alu, regs->gpr, dw[i])) {
-            return zr_soft_hang(batch, "%s: instruction 0x%08x is not valid", command->name, dw[i]);
+        if (regs == NULL) {
+            return zr_soft_hang(batch, "%s: no memory for registers", command->name);
+        }
+        if (!zr_soft_alu_step(&alu, regs->gpr, dw[i]) &&
+            (batch->req->ctx->dev->profile.gen != ZR_SOFT_PVC ||
+             !zr_soft_alu_step_pvc(batch, &alu, regs->gpr, dw[i]))) {
+            return batch->reason[0] != '\0'
+                       ? ZR_SOFT_HANG
+                       : zr_soft_hang(batch, "%s: instruction 0x%08x is not valid", command->name,
+                                      dw[i]);
         }
     }
     return ZR_SOFT_MORE;

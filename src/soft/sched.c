@@ -4,7 +4,7 @@
  * free and the set before it is over, and it gives its engines back together (barriers at both
  * ends); with execlists each batch only waits for its row of the set before. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "soft.h"
+#include "exec.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -41,6 +41,7 @@ struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot
     req->ctx   = ctx;
     req->slot  = slot;
     req->table = zr_soft_table_get(ctx->vm->table);
+    req->generation = atomic_load(&ctx->vm->generation);
     req->width = slot->width;
     req->fence->width = slot->width;
     ctx->refs++;
@@ -73,6 +74,15 @@ void zr_soft_req_free(struct zr_soft_req *req)
     zr_soft_table_put(req->table);
     zr_soft_ctx_put(req->ctx);
     free(req);
+}
+
+void zr_soft_req_rebind(struct zr_soft_req *req)
+{
+    struct zr_soft_vm *vm = req->ctx->vm;
+
+    zr_soft_table_put(req->table);
+    req->table      = zr_soft_table_get(vm->table);
+    req->generation = atomic_load(&vm->generation);
 }
 
 int zr_soft_req_await(struct zr_soft_req *req, struct zr_soft_fence *fence)
@@ -500,6 +510,21 @@ void zr_soft_dev_cancel(struct zr_soft_dev *dev)
     zr_soft_dispatch(dev);
 }
 
+/* The user fence of backports rules. Where nothing is bound any more nobody is told. */
+static void zr_soft_req_tell(struct zr_soft_req *req)
+{
+    uint64_t available = 0, at = zr_soft_plain(req->ctx->dev, req->tell_at);
+    uint8_t *cpu;
+
+    zr_soft_req_rebind(req);
+    cpu = zr_soft_resolve(&req->batch[0], ZR_SOFT_PORT_DST, at, &available);
+
+    if (cpu != NULL && available >= sizeof(req->tell_value)) {
+        __atomic_store_n((uint64_t *)cpu, req->tell_value, __ATOMIC_RELEASE);
+        zr_soft_written(&req->batch[0], cpu, sizeof(req->tell_value));
+    }
+}
+
 static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *batch)
 {
     struct zr_soft_req    *req    = batch->req;
@@ -517,6 +542,9 @@ static void zr_soft_batch_done(struct zr_soft_dev *dev, struct zr_soft_batch *ba
         engine->running = NULL;
     }
     if (++req->finished == req->width) {
+        if (req->tells && atomic_load(&req->error) == 0) {
+            zr_soft_req_tell(req);
+        }
         zr_soft_req_finish(dev, req);
     }
     zr_soft_dispatch(dev);

@@ -186,6 +186,8 @@ struct zr_soft_dev {
     struct zr_soft_token  *tokens; /* token.c: fds given out */
     unsigned               num_tokens, reap_tokens; /* reap_tokens: look for orphans then */
     LIST_HEAD(, zr_soft_fence) composites; /* fences that wait for their parts */
+    LIST_HEAD(, zr_soft_eventfd) eventfds; /* to be written when a syncobj's point is reached */
+    uint64_t               vm_serial;
     unsigned               start_waits; /* requests that wait for the start of another */
 
     struct zr_soft_engine     engine[ZR_SOFT_MAX_ENGINES];
@@ -241,6 +243,7 @@ int  zr_soft_file_call(struct zr_soft_file *file, unsigned long request, void *d
 #define ZR_SOFT_AUTH    2u
 #define ZR_SOFT_MASTER  4u
 #define ZR_SOFT_ROOT    8u
+#define ZR_SOFT_BACKPORTS 16u /* a request that only backports rules have */
 int  zr_soft_permit(const struct zr_soft_file *file, unsigned flags);
 /* It was opened through a primary node. */
 void zr_soft_file_set_primary(struct zr_soft_file *file);
@@ -309,6 +312,8 @@ int zr_soft_copy_out(uint64_t to, const void *from, size_t size);
 typedef int (*zr_soft_ext_fn)(void *arg, uint64_t ext);
 /* The chain of struct i915_user_extension at @a ext; @a fns by name, NULL: refused. */
 int zr_soft_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg);
+/* Where backports rules are: its own extensions are counted in the same table. */
+int zr_soft_prelim_extensions(uint64_t ext, const zr_soft_ext_fn *fns, unsigned count, void *arg);
 
 /* Handlers, called with the device lock held; data is the kernel's copy of the argument. */
 int zr_soft_getparam(struct zr_soft_file *file, void *data);
@@ -398,6 +403,7 @@ int zr_soft_fd_call(struct zr_soft_dev *dev, int fd, unsigned long request, void
 /* ---- syncobj.c ---- */
 
 struct zr_soft_syncobj {
+    struct zr_soft_dev   *dev; /* whose file made it */
     unsigned              refs;
     struct zr_soft_fence *fence;
 };
@@ -406,6 +412,10 @@ void zr_soft_syncobj_set(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncob
 int  zr_soft_syncobj_add_point(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj,
                                struct zr_soft_fence *fence, uint64_t point);
 void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj);
+/* eventfd.c: after a fence or a syncobj has changed; and when a syncobj (NULL: the device) goes. */
+void zr_soft_eventfds_look(struct zr_soft_dev *dev);
+void zr_soft_eventfds_forget(struct zr_soft_dev *dev, const struct zr_soft_syncobj *syncobj);
+int  zr_soft_syncobj_eventfd(struct zr_soft_file *file, void *data);
 int  zr_soft_syncobj_export(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj, int *fd_p);
 /* No reference; NULL: it is none. */
 struct zr_soft_syncobj *zr_soft_syncobj_import(struct zr_soft_dev *dev, int fd);
@@ -450,6 +460,7 @@ struct zr_soft_bo {
     uint32_t               cookie, cookie_cached, name; /* name: flink's, 0: none */
     struct zr_soft_handle *handles;
     struct zr_soft_bind   *binds;
+    uint64_t               vm;   /* serial of the only one it may be bound in, 0: any */
     uint64_t               exec; /* newest execbuf that pinned it */
     struct zr_soft_fence  *write;
     struct zr_soft_fence **reads;
@@ -514,8 +525,9 @@ uint64_t zr_soft_bo_alignment(const struct zr_soft_bo *bo);
  * still runs on it, so that engines look addresses up without a lock. ---- */
 
 struct zr_soft_entry {
-    uint64_t           start, end;
+    uint64_t           start, end, offset; /* offset: in the object, of start */
     struct zr_soft_bo *bo; /* a reference; NULL: unbound, the entry goes when many are */
+    bool               lasting; /* by VM_BIND: until VM_UNBIND */
 };
 
 struct zr_soft_table {
@@ -526,7 +538,9 @@ struct zr_soft_table {
 struct zr_soft_vm {
     struct zr_soft_dev   *dev;
     const void           *file; /* whose; only compared */
-    unsigned              refs;
+    unsigned              refs, lasting; /* lasting: entries that are */
+    uint64_t              serial;        /* never 0, never used again */
+    atomic_uint           generation;    /* of what VM_BIND has bound */
     struct zr_soft_table *table;
 };
 
@@ -541,8 +555,48 @@ void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo);
 /* Lowest hole for @a size bytes below @a limit. 0 or -ENOSPC */
 int  zr_soft_vm_hole(const struct zr_soft_vm *vm, uint64_t size, uint64_t alignment,
                      uint64_t limit, uint64_t *start_p);
+/** VM_BIND: part of an object, until it is unbound. @return 0, -EEXIST: something was bound so at
+ * @a start, -ENOSPC: elsewhere in the range, -ENOMEM */
+int zr_soft_vm_bind_range(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start,
+                          uint64_t offset, uint64_t length);
+/* 0, -ENOENT: nothing there, -EINVAL: of another length, -ENOMEM */
+int zr_soft_vm_unbind_range(struct zr_soft_vm *vm, uint64_t start, uint64_t length);
+/* What VM_BIND has put there; NULL: nothing. */
+const struct zr_soft_entry *zr_soft_vm_lasting(const struct zr_soft_vm *vm, uint64_t address);
 struct zr_soft_table *zr_soft_table_get(struct zr_soft_table *table);
 void zr_soft_table_put(struct zr_soft_table *table);
+
+/* ---- prelim.c: what backports rules add; uapi_prelim.h ---- */
+
+int zr_soft_prelim_vm_check(struct zr_soft_file *file, const struct drm_i915_gem_vm_control *args);
+int zr_soft_prelim_bind(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_unbind(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_advise(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_prefetch(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_wait(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_reset_stats(struct zr_soft_file *file, void *data);
+int zr_soft_prelim_param(const struct zr_soft_file *file, unsigned param, int *value_p);
+int zr_soft_prelim_query(struct zr_soft_file *file, const struct drm_i915_query_item *item);
+
+/* Where a new object may be, and how it is cached; gem.c. */
+struct zr_soft_placements {
+    struct zr_soft_file *file;
+    unsigned             count;
+    bool                 lmem, smem;
+    bool                 pat_set, coherent;
+    uint64_t             vm; /* serial: private to it, 0: not */
+};
+/* A list of regions at an address of the caller's. */
+int zr_soft_placements_add(struct zr_soft_placements *placements, uint64_t regions, uint32_t count);
+int zr_soft_prelim_create(struct zr_soft_file *file, uint64_t extensions,
+                          struct zr_soft_placements *placements);
+
+/* query.c: @return 0: go on, else what the item's length becomes. @a zero: the header must be */
+int zr_soft_query_begin(const struct drm_i915_query_item *item, void *header, size_t header_size,
+                        int total, bool zero);
+int zr_soft_query_subslices(const struct zr_soft_profile     *profile,
+                            const struct drm_i915_query_item *item);
+int zr_soft_query_hwconfig(struct zr_soft_file *file, const struct drm_i915_query_item *item);
 
 /* ---- context.c ---- */
 
@@ -560,7 +614,7 @@ struct zr_soft_slot {
 struct zr_soft_ctx {
     struct zr_soft_dev *dev;
     unsigned            refs;
-    bool                user_engines, finalized, closed, banned;
+    bool                user_engines, finalized, closed, banned, long_running;
     bool                recoverable, bannable, persistent, no_error_capture;
     int                 priority;
     unsigned            guilty, innocent;
@@ -729,7 +783,8 @@ static inline unsigned zr_soft_command_length(const struct zr_soft_command *comm
 
 struct zr_soft_registers {
     uint64_t gpr[16];
-    uint32_t predicate, predicate_1;
+    uint32_t predicate, predicate_1, predicate_2;
+    uint32_t noop; /* when predicate_2 leaves commands out: the mode of MI_SET_PREDICATE */
     uint32_t swctrl; /* of a copy engine: how the older commands' tiled surfaces are tiled */
 };
 #define ZR_SOFT_SWCTRL_SRC_Y 1u
@@ -757,9 +812,12 @@ struct zr_soft_req {
     TAILQ_ENTRY(zr_soft_req) slot_link;
     bool                   in_pending, run_inline, fault_hang; /* fault_hang: on demand */
     bool                   stream; /* its copies go past the cache */
+    bool                   tells;  /* the user fence: tell_value goes to GPU address tell_at */
+    uint64_t               tell_at, tell_value;
     struct zr_soft_ctx    *ctx;
     struct zr_soft_slot   *slot;
     struct zr_soft_table  *table;
+    unsigned               generation; /* of the table; only who runs long looks for a newer one */
     struct zr_soft_fence  *fence;
     struct zr_soft_fence **deps;
     unsigned               num_deps, max_deps;
@@ -771,6 +829,8 @@ struct zr_soft_req {
 };
 
 struct zr_soft_req *zr_soft_req_new(struct zr_soft_ctx *ctx, struct zr_soft_slot *slot);
+/* What is bound by now; with the lock held. */
+void zr_soft_req_rebind(struct zr_soft_req *req);
 int  zr_soft_req_await(struct zr_soft_req *req, struct zr_soft_fence *fence);
 /* Only until the other request has started. */
 void zr_soft_req_await_start(struct zr_soft_req *req, struct zr_soft_fence *fence);

@@ -15,6 +15,7 @@ void zr_soft_syncobj_set(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncob
     syncobj->fence = zr_soft_fence_get(fence);
     zr_soft_fence_put(old);
     pthread_cond_broadcast(&dev->signal);
+    zr_soft_eventfds_look(dev);
 }
 
 int zr_soft_syncobj_add_point(struct zr_soft_dev *dev, struct zr_soft_syncobj *syncobj,
@@ -33,6 +34,7 @@ int zr_soft_syncobj_add_point(struct zr_soft_dev *dev, struct zr_soft_syncobj *s
 void zr_soft_syncobj_put(struct zr_soft_syncobj *syncobj)
 {
     if (--syncobj->refs == 0) {
+        zr_soft_eventfds_forget(syncobj->dev, syncobj);
         zr_soft_fence_put(syncobj->fence);
         free(syncobj);
     }
@@ -74,6 +76,7 @@ int zr_soft_syncobj_create(struct zr_soft_file *file, void *data)
     if (syncobj == NULL) {
         return -ENOMEM;
     }
+    syncobj->dev  = file->dev;
     syncobj->refs = 1;
     if (args->flags & DRM_SYNCOBJ_CREATE_SIGNALED) {
         ret = zr_soft_syncobj_set_signaled(file->dev, syncobj);

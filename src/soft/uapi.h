@@ -15,6 +15,14 @@ struct zr_query_guc_submission_version {
     uint32_t branch, major, minor, patch;
 };
 
+/* SYNCOBJ_EVENTFD; DRM's number 0xcf */
+struct zr_syncobj_eventfd {
+    uint32_t handle, flags;
+    uint64_t point;
+    int32_t  fd;
+    uint32_t pad;
+};
+
 /* GEM_CREATE_EXT's extension SET_PAT */
 #define ZR_CREATE_EXT_SET_PAT 2
 struct zr_create_ext_set_pat {

@@ -53,6 +53,15 @@ static void zr_soft_table_compact(struct zr_soft_table *table)
     table->dead  = 0;
 }
 
+/* The caller keeps the entry's reference. */
+static void zr_soft_table_kill(struct zr_soft_table *table, unsigned i)
+{
+    table->entry[i].bo = NULL;
+    if (++table->dead > 16 && table->dead > table->count / 2) {
+        zr_soft_table_compact(table);
+    }
+}
+
 /* Make the VM's table its own, with room for one more entry. */
 static int zr_soft_vm_own_table(struct zr_soft_vm *vm)
 {
@@ -101,7 +110,8 @@ struct zr_soft_vm *zr_soft_vm_new(struct zr_soft_file *file)
     if (vm == NULL) {
         return NULL;
     }
-    vm->dev   = file->dev;
+    vm->dev    = file->dev;
+    vm->serial = ++file->dev->vm_serial;
     vm->file  = file;
     vm->refs  = 1;
     vm->table = zr_soft_table_new(16);
@@ -159,19 +169,12 @@ struct zr_soft_bind *zr_soft_vm_find(const struct zr_soft_vm *vm, const struct z
 
 void zr_soft_vm_unbind(struct zr_soft_vm *vm, struct zr_soft_bo *bo)
 {
-    struct zr_soft_bind  *bind = zr_soft_vm_find(vm, bo);
-    struct zr_soft_table *table;
-    unsigned              i;
+    struct zr_soft_bind *bind = zr_soft_vm_find(vm, bo);
 
     if (bind == NULL || zr_soft_vm_own_table(vm) != 0) {
         return; /* out of memory: the object stays bound a while longer */
     }
-    table = vm->table;
-    i     = zr_soft_table_search(table, bind->start);
-    table->entry[i].bo = NULL;
-    if (++table->dead > 16 && table->dead > table->count / 2) {
-        zr_soft_table_compact(table);
-    }
+    zr_soft_table_kill(vm->table, zr_soft_table_search(vm->table, bind->start));
     zr_soft_bind_remove(bo, vm);
     zr_soft_bo_put(bo);
 }
@@ -190,15 +193,14 @@ bool zr_soft_vm_is_free(const struct zr_soft_vm *vm, uint64_t start, uint64_t si
     return true;
 }
 
-int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start, uint64_t size)
+/* Make room: what execbufs bound there goes, unless this one pinned it; what VM_BIND bound stays, and
+ * so does the range. *index_p: of the entry that will be there. */
+static int zr_soft_vm_clear(struct zr_soft_vm *vm, uint64_t start, uint64_t end, unsigned *index_p)
 {
     struct zr_soft_table *table;
-    struct zr_soft_bind  *bind;
-    uint64_t              end = start + size;
     unsigned              i;
-    int                   ret;
+    int                   ret = zr_soft_vm_own_table(vm);
 
-    ret = zr_soft_vm_own_table(vm);
     if (ret != 0) {
         return ret;
     }
@@ -206,10 +208,11 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     for (;;) {
         i = zr_soft_table_search(table, start);
         if (i == table->count || table->entry[i].start >= end) {
-            break;
+            *index_p = i;
+            return 0;
         }
         if (table->entry[i].bo != NULL) {
-            if (table->entry[i].bo->exec == vm->dev->exec_count) {
+            if (table->entry[i].lasting || table->entry[i].bo->exec == vm->dev->exec_count) {
                 return -ENOSPC;
             }
             zr_soft_vm_unbind(vm, table->entry[i].bo);
@@ -220,15 +223,96 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
         table->count--;
         table->dead--;
     }
+}
+
+static void zr_soft_vm_insert(struct zr_soft_vm *vm, unsigned i, struct zr_soft_entry entry)
+{
+    struct zr_soft_table *table = vm->table;
+
+    memmove(&table->entry[i + 1], &table->entry[i], (table->count - i) * sizeof(table->entry[0]));
+    table->entry[i] = entry;
+    table->count++;
+}
+
+int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start, uint64_t size)
+{
+    struct zr_soft_bind *bind;
+    unsigned             i;
+    int                  ret = zr_soft_vm_clear(vm, start, start + size, &i);
+
+    if (ret != 0) {
+        return ret;
+    }
     bind = malloc(sizeof(*bind));
     if (bind == NULL) {
         return -ENOMEM;
     }
     *bind     = (struct zr_soft_bind){bo->binds, vm, start, size};
     bo->binds = bind;
-    memmove(&table->entry[i + 1], &table->entry[i], (table->count - i) * sizeof(table->entry[0]));
-    table->entry[i] = (struct zr_soft_entry){start, end, zr_soft_bo_get(bo)};
-    table->count++;
+    zr_soft_vm_insert(vm, i, (struct zr_soft_entry){start, start + size, 0, zr_soft_bo_get(bo), false});
+    return 0;
+}
+
+/* ---- VM_BIND ---- */
+
+const struct zr_soft_entry *zr_soft_vm_lasting(const struct zr_soft_vm *vm, uint64_t address)
+{
+    const struct zr_soft_table *table = vm->table;
+    unsigned                    i;
+
+    if (vm->lasting == 0) {
+        return NULL;
+    }
+    i = zr_soft_table_search(table, address);
+    return i < table->count && table->entry[i].start <= address && table->entry[i].bo != NULL &&
+                   table->entry[i].lasting
+               ? &table->entry[i]
+               : NULL;
+}
+
+int zr_soft_vm_bind_range(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start,
+                          uint64_t offset, uint64_t length)
+{
+    unsigned i;
+    int      ret;
+
+    if (zr_soft_vm_lasting(vm, start) != NULL) {
+        return -EEXIST;
+    }
+    ret = zr_soft_vm_clear(vm, start, start + length, &i);
+    if (ret != 0) {
+        return ret;
+    }
+    zr_soft_vm_insert(
+        vm, i, (struct zr_soft_entry){start, start + length, offset, zr_soft_bo_get(bo), true});
+    vm->lasting++;
+    atomic_fetch_add(&vm->generation, 1);
+    return 0;
+}
+
+int zr_soft_vm_unbind_range(struct zr_soft_vm *vm, uint64_t start, uint64_t length)
+{
+    const struct zr_soft_entry *entry = zr_soft_vm_lasting(vm, start);
+    struct zr_soft_bo          *bo;
+    uint64_t                    at;
+    int                         ret;
+
+    if (entry == NULL) {
+        return -ENOENT;
+    }
+    if (entry->end - entry->start != length) {
+        return -EINVAL;
+    }
+    at  = entry->start;
+    bo  = entry->bo;
+    ret = zr_soft_vm_own_table(vm);
+    if (ret != 0) {
+        return ret;
+    }
+    zr_soft_table_kill(vm->table, zr_soft_table_search(vm->table, at));
+    vm->lasting--;
+    atomic_fetch_add(&vm->generation, 1);
+    zr_soft_bo_put(bo);
     return 0;
 }
 
@@ -290,17 +374,15 @@ int zr_soft_vm_create(struct zr_soft_file *file, void *data)
     struct zr_soft_vm              *vm;
     int                             ret;
 
-    if (args->flags != 0) {
-        return -EINVAL;
+    ret = zr_soft_prelim_vm_check(file, args);
+    if (ret != 0) {
+        return ret;
     }
     vm = zr_soft_vm_new(file);
     if (vm == NULL) {
         return -ENOMEM;
     }
-    ret = zr_soft_extensions(args->extensions, NULL, 0, NULL);
-    if (ret == 0) {
-        ret = zr_soft_ids_add(&file->vms, 1, vm, &args->vm_id);
-    }
+    ret = zr_soft_ids_add(&file->vms, 1, vm, &args->vm_id);
     if (ret != 0) {
         zr_soft_vm_put(vm);
     }

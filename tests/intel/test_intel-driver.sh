@@ -23,7 +23,7 @@ on() {
         timeout -k 5 120 "$builddir/tests/intel/intel_driver" "$@" </dev/null
 }
 
-for profile in dg2 pvc-upstream; do
+for profile in dg2 pvc pvc-upstream; do
     echo "== $profile"
     on "$profile" || { cat "$log"; echo "Intel's driver on $profile: failed"; exit 1; }
     if grep -q hangs "$log"; then

@@ -285,7 +285,7 @@ static void limits(void **state)
     rig_close(&r);
 
     full_ring(NULL, 61);
-    full_ring("ring", 40);
+    full_ring("ring", 7);
 }
 
 static void bad_values(void **state)

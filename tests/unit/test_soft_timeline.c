@@ -4,11 +4,15 @@
 #include <sched.h>
 
 #include "soft_device.h"
+#include "soft/uapi.h"
 
 #include <linux/dma-buf.h>
 #include <linux/sync_file.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
+
+#define SYNCOBJ_EVENTFD DRM_IOWR(0xcf, struct zr_syncobj_eventfd)
 
 static uint32_t syncobj(struct rig *r)
 {
@@ -361,10 +365,64 @@ static void dma_bufs(void **state)
     rig_close(&r);
 }
 
+/* An eventfd is written once: when the point is signalled, or has a fence if that is enough. */
+static void eventfds(void **state)
+{
+    struct rig r;
+    uint64_t   value = 0;
+    int        fd = eventfd(0, EFD_NONBLOCK), other = eventfd(0, EFD_NONBLOCK), pipes[2];
+
+    rig_open(&r, "dg2", NULL);
+    assert_int_equal(pipe(pipes), 0);
+    {
+        uint32_t handle = syncobj(&r);
+        struct zr_syncobj_eventfd args = {.handle = handle, .point = 2, .fd = fd};
+
+        args.flags = 1;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), -EINVAL);
+        args.flags = 0;
+        args.pad   = 1;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), -EINVAL);
+        args.pad    = 0;
+        args.handle = handle + 9;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), -ENOENT);
+        args.handle = handle;
+        args.fd     = -1;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), -EBADF);
+        args.fd = pipes[1];
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), -EINVAL);
+        args.fd = fd;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), 0);
+        args.fd    = other;
+        args.point = 3;
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), 0);
+        assert_int_equal(signal_point(&r, handle, 1), 0);
+        assert_int_equal(eventfd_read(fd, &value), -1);
+        assert_int_equal(signal_point(&r, handle, 2), 0);
+        assert_int_equal(eventfd_read(fd, &value), 0);
+        assert_int_equal(value, 1);
+        assert_int_equal(eventfd_read(other, &value), -1);
+        assert_int_equal(signal_point(&r, handle, 5), 0);
+        assert_int_equal(eventfd_read(other, &value), 0);
+        assert_int_equal(eventfd_read(fd, &value), -1);
+        args.fd = fd; /* what is over already */
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), 0);
+        assert_int_equal(eventfd_read(fd, &value), 0);
+        args.point = 9; /* goes with its syncobj */
+        assert_int_equal(call(&r, SYNCOBJ_EVENTFD, &args), 0);
+    }
+    rig_close(&r);
+    assert_int_equal(eventfd_read(fd, &value), -1);
+    close(fd);
+    close(other);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points),      cmocka_unit_test(exec_rules),
+        cmocka_unit_test(eventfds),    cmocka_unit_test(points),      cmocka_unit_test(exec_rules),
         cmocka_unit_test(exec_order),  cmocka_unit_test(sync_files),
         cmocka_unit_test(syncobj_fds), cmocka_unit_test(transfers),
         cmocka_unit_test(submit_fence), cmocka_unit_test(dma_bufs),
