@@ -421,17 +421,34 @@ void zr_copyq_abort(struct zr_copyq *q)
     pthread_mutex_unlock(&q->lock);
 }
 
+/* The kernel has no room for it: as if its batches had not been ended yet. */
+static ze_result_t zr_copyq_full(struct zr_copyq *q, struct zr_slot *slot, const unsigned *used,
+                                 const bool *dirty)
+{
+    unsigned rows = slot->wide ? q->width : 1, i;
+
+    for (i = 0; i < rows; i++) {
+        slot->row[i].out.used  = used[i];
+        slot->row[i].out.dirty = dirty[i];
+    }
+    q->sequence--;
+    zr_copyq_found_full(q, slot->wide);
+    return ZE_RESULT_NOT_READY;
+}
+
 /* One execbuf2. It waits in the kernel for the slot before it unless that is complete or both
  * run on the one engine, which is in order by itself. */
 ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
 {
-    unsigned      rows = slot->wide ? q->width : 1, i;
+    unsigned      rows = slot->wide ? q->width : 1, i, used[ZR_MAX_ENGINES];
     struct zr_bo *batches[ZR_MAX_ENGINES];
-    bool          idle, wait_prev;
+    bool          idle, wait_prev, dirty[ZR_MAX_ENGINES];
     ze_result_t   result;
 
     slot->sequence = ++q->sequence;
     for (i = 0; i < rows; i++) {
+        used[i]  = slot->row[i].out.used;
+        dirty[i] = slot->row[i].out.dirty;
         zr_blt_flush_write(q->caps, &slot->row[i].out, q->page->gpu_va + i * 64, slot->sequence);
         zr_blt_end(&slot->row[i].out);
         batches[i] = slot->row[i].bo;
@@ -451,7 +468,7 @@ ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot)
             result = zr_ctx_exec(q->ctx, slot->wide, batches, slot->objects, slot->count, false);
         }
     }
-    return result;
+    return result == ZE_RESULT_NOT_READY ? zr_copyq_full(q, slot, used, dirty) : result;
 }
 
 /* A submission was refused: what was lost with it, and an error that names the copy. */
@@ -498,14 +515,19 @@ ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
         bytes += slot->bytes;
     }
     while (result == ZE_RESULT_SUCCESS && (slot = q->building.head) != NULL) {
-        if (!zr_copyq_may_launch(q, slot->wide) && zr_copyq_defer(q, number)) {
-            break;
-        }
-        result = zr_copyq_exec(q, slot);
+        result = zr_copyq_may_launch(q, slot->wide) ? zr_copyq_exec(q, slot) : ZE_RESULT_NOT_READY;
         if (result == ZE_RESULT_SUCCESS) {
             zr_slot_pop(&q->building);
             slot->number = q->building.head == NULL ? number : 0;
             zr_copyq_launched(q, slot);
+        } else if (result == ZE_RESULT_NOT_READY) {
+            result = ZE_RESULT_SUCCESS;
+            if (zr_copyq_defer(q, number)) {
+                break;
+            }
+            /* No thread to give it later: this one waits. */
+            (void)zr_ctx_wait(q->ctx, ZR_PUMP_SLICE_NS);
+            zr_copyq_look(q, UINT64_MAX);
         }
     }
     if (result == ZE_RESULT_SUCCESS) {

@@ -1,44 +1,48 @@
-/* How much of a queue's work the kernel is given at a time. Its ring for a slot is small, and a
- * submission that finds it full blocks there: for good where what is in the ring waits for
- * something that the same thread does later. So the queue keeps the rest, and gives it when there is
- * room: whoever submits, asks or waits does that, and a thread of the queue when nobody does. */
+/* How much of a queue's work the kernel is given at a time. Its ring for a slot is small; how many
+ * requests it holds is the kernel's affair, and it says when there is no room (files are
+ * O_NONBLOCK). What is in the ring may wait for something that the same thread does later, so the
+ * queue keeps the rest, and gives it when something in the ring is over: whoever submits, asks or
+ * waits does that, and a thread of the queue when nobody does. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "queue.h"
 
 #include <signal.h>
 
-/* Bytes of a ring of 16 KiB that requests may take, about what one takes, and what each engine of
- * a set adds, since the first one's ring has the meeting points of all. */
-#define ZR_RING_BYTES   10000u
-#define ZR_RING_REQUEST 300u
-#define ZR_RING_ENGINE  80u
-
-#define ZR_PUMP_SLICE_NS UINT64_C(1000000)
-
+/* A ring that was full is so until the oldest of what flies is over: each leaves in its turn. With
+ * nothing of its own in it the kernel meant something else, and is asked again. */
 bool zr_copyq_has_room(const struct zr_copyq *q, bool wide)
 {
-    return q->in_ring[wide] <
-           ZR_RING_BYTES / (ZR_RING_REQUEST + (wide ? q->width * ZR_RING_ENGINE : 0));
+    return q->full[wide] == 0 || q->in_ring[wide] == 0 || q->flying.head->sequence != q->full[wide];
+}
+
+void zr_copyq_found_full(struct zr_copyq *q, bool wide)
+{
+    q->full[wide] = q->flying.head != NULL ? q->flying.head->sequence : 0;
 }
 
 void zr_copyq_launched(struct zr_copyq *q, struct zr_slot *slot)
 {
     q->in_ring[slot->wide]++;
+    q->full[slot->wide] = 0;
     zr_slot_push(&q->flying, slot);
 }
 
 void zr_copyq_pump(struct zr_copyq *q)
 {
     struct zr_slot *slot;
+    ze_result_t     result;
 
     while ((slot = q->backlog.head) != NULL && zr_copyq_has_room(q, slot->wide)) {
         zr_slot_pop(&q->backlog);
-        if (zr_copyq_exec(q, slot) != ZE_RESULT_SUCCESS) {
+        result = zr_copyq_exec(q, slot);
+        if (result != ZE_RESULT_SUCCESS) {
             /* Its caller has a number for it already. */
             slot->next      = q->backlog.head;
             q->backlog.tail = q->backlog.head == NULL ? slot : q->backlog.tail;
             q->backlog.head = slot;
-            zr_copyq_lose(q, zr_last_error());
+            if (result != ZE_RESULT_NOT_READY) {
+                zr_copyq_lose(q, zr_last_error());
+            }
             return;
         }
         zr_copyq_launched(q, slot);

@@ -49,6 +49,7 @@ struct zr_lost {
 };
 
 #define ZR_MAX_SLOTS   4096
+#define ZR_PUMP_SLICE_NS UINT64_C(1000000)
 #define ZR_LINES_BYTES 4096 /* of a queue's page: a line of 64 bytes per engine row */
 
 struct zr_copyq {
@@ -72,6 +73,7 @@ struct zr_copyq {
     struct zr_slot     *resting[2]; /* the newest complete one on the slot of one engine, and of all */
     struct zr_slot_list backlog;    /* submitted, and not given to the kernel yet */
     unsigned            in_ring[2]; /* flying on the slot of one engine, and of all */
+    uint64_t            full[2];    /* sequence of the oldest flying when that ring was full, 0: it was not */
     pthread_t           pump;       /* gives the backlog to the kernel when nobody else does */
     pthread_cond_t      pump_wake;
     bool                has_pump, stop_pump;
@@ -107,10 +109,12 @@ void zr_slot_free_list(struct zr_slot_list *list);
 
 /* ---- copyq.c, flow.c; with the queue's lock held but for the last ---- */
 
-/** One execbuf2. @return as zr_ctx_exec */
+/** One execbuf2. @return as zr_ctx_exec; NOT_READY: no room, nothing has changed */
 ze_result_t zr_copyq_exec(struct zr_copyq *q, struct zr_slot *slot);
-/* Is there room in the kernel's ring for one more? */
+/* Is it worth asking the kernel whether its ring has room for one more? */
 bool zr_copyq_has_room(const struct zr_copyq *q, bool wide);
+/* It said that there is none. */
+void zr_copyq_found_full(struct zr_copyq *q, bool wide);
 /* Took place: the slot flies. */
 void zr_copyq_launched(struct zr_copyq *q, struct zr_slot *slot);
 /* Give the kernel of the backlog what there is room for; a failure loses all that was submitted. */

@@ -99,7 +99,7 @@ static ze_result_t zr_slot_take(struct zr_copyq *q, struct zr_slot **slot_p)
 
     zr_copyq_reap(q);
     while ((slot = zr_slot_pop(&q->free)) == NULL && q->num_slots >= ZR_MAX_SLOTS) {
-        if (q->flying.head == NULL) {
+        if (q->flying.head == NULL && q->backlog.head == NULL) {
             return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,
                            "copy queue: one submission needs more than %u batches", ZR_MAX_SLOTS);
         }

@@ -80,6 +80,9 @@ ze_result_t zr_ctx_exec(struct zr_ctx *ctx, bool wide, struct zr_bo *const *batc
     arg.flags |= wide || ctx->width == 1 ? 0 : 1;
     i915_execbuffer2_set_context_id(arg, atomic_load_explicit(&ctx->id, memory_order_relaxed));
     ret = zr_i915_ioctl(ctx->dev, DRM_IOCTL_I915_GEM_EXECBUFFER2, &arg);
+    if (ret == -EAGAIN) {
+        return ZE_RESULT_NOT_READY;
+    }
     if (ret != 0) {
         return zr_exec_failed(ctx, wide, count, ret);
     }

@@ -26,7 +26,8 @@ struct zr_kif {
     /** Open a node. @return 0 or a negative errno; the file is the caller's until close. */
     int (*open)(const struct zr_kif_node *node, struct zr_kfile **file_p);
 
-    /** ioctl(2) with a DRM request. EINTR and EAGAIN are retried inside, as drmIoctl does.
+    /** ioctl(2) with a DRM request. EINTR and EAGAIN are retried inside, as drmIoctl does, but for
+     * an execbuf's EAGAIN: files are O_NONBLOCK, and so the kernel says that the ring is full.
      * @return 0 or a negative errno. */
     int (*ioctl)(struct zr_kfile *file, unsigned long request, void *arg);
 

@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <i915_drm.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xf86drm.h>
@@ -19,14 +21,15 @@ struct zr_kfile {
     int fd;
 };
 
-/* A signal may come at any time: nothing here gives up for one. Never O_NONBLOCK: a full ring would
- * then be an error. */
+/* A signal may come at any time: nothing here gives up for one. O_NONBLOCK: an execbuf that finds its
+ * ring full comes back, however long that ring is; otherwise it would block, for good where what is
+ * in the ring waits for this thread. */
 static int zr_drm_open_node(const char *path)
 {
     int fd;
 
     do {
-        fd = open(path, O_RDWR | O_CLOEXEC);
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -107,7 +110,15 @@ static int zr_drm_open(const struct zr_kif_node *node, struct zr_kfile **file_p)
 
 static int zr_drm_ioctl(struct zr_kfile *file, unsigned long request, void *arg)
 {
-    return drmIoctl(file->fd, request, arg) == 0 ? 0 : -errno;
+    int ret;
+
+    if (request != DRM_IOCTL_I915_GEM_EXECBUFFER2) {
+        return drmIoctl(file->fd, request, arg) == 0 ? 0 : -errno;
+    }
+    do {
+        ret = ioctl(file->fd, request, arg);
+    } while (ret != 0 && errno == EINTR);
+    return ret == 0 ? 0 : -errno;
 }
 
 static void *zr_drm_mmap(struct zr_kfile *file, void *addr, size_t length, int prot, int flags,

@@ -146,6 +146,7 @@ static int zr_soft_open(const struct zr_kif_node *node, struct zr_kfile **file_p
     if (ret == 0) {
         ret = zr_soft_file_open(host.dev[node->index], &kfile->file);
         if (ret == 0) {
+            kfile->file->nonblock = true;
             host.files[node->index]++;
         }
         zr_soft_host_drop(node->index);
@@ -180,7 +181,7 @@ static int zr_soft_ioctl(struct zr_kfile *kfile, unsigned long request, void *ar
     }
     do {
         ret = zr_soft_file_ioctl(kfile->file, request, (uintptr_t)arg);
-    } while (ret == -EINTR || ret == -EAGAIN); /* as drmIoctl */
+    } while (ret == -EINTR || (ret == -EAGAIN && request != DRM_IOCTL_I915_GEM_EXECBUFFER2));
     return ret;
 }
 

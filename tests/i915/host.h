@@ -64,6 +64,7 @@ static int host_open(const struct zr_kif_node *node, struct zr_kfile **file_p)
         free(file);
         return ret;
     }
+    file->file->nonblock = true;
     *file_p = file;
     return 0;
 }
@@ -77,7 +78,7 @@ static int host_ioctl(struct zr_kfile *file, unsigned long request, void *arg)
     }
     do {
         ret = zr_soft_file_ioctl(file->file, request, (uintptr_t)arg);
-    } while (ret == -EINTR || ret == -EAGAIN);
+    } while (ret == -EINTR || (ret == -EAGAIN && request != DRM_IOCTL_I915_GEM_EXECBUFFER2));
     if (host.after != NULL) {
         host.after(request, arg, ret);
     }

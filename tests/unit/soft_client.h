@@ -61,7 +61,12 @@ static inline void client_close(struct client *c)
 
 static inline int client_ioctl(struct client *c, unsigned long request, void *arg)
 {
-    return c->kif->ioctl(c->file, request, arg);
+    int ret;
+
+    do { /* as drmIoctl */
+        ret = c->kif->ioctl(c->file, request, arg);
+    } while (ret == -EAGAIN);
+    return ret;
 }
 
 static inline void *client_map(struct client *c, uint32_t handle, uint64_t size)
