@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <i915_drm.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -105,6 +106,19 @@ static int zr_shim_buffer_ioctl(int fd, unsigned long request, void *argument)
     return ret;
 }
 
+/* The oldest way to map: the kernel maps for its caller. The server said which offset of the file. */
+static int zr_shim_map_for_caller(int fd, struct drm_i915_gem_mmap *args)
+{
+    void *cpu = mmap(NULL, args->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                     (off_t)args->addr_ptr);
+
+    if (cpu == MAP_FAILED) {
+        return -errno;
+    }
+    args->addr_ptr = (uintptr_t)cpu;
+    return 0;
+}
+
 ZR_PUBLIC int ioctl(int fd, unsigned long request, ...)
 {
     va_list  args;
@@ -122,6 +136,9 @@ ZR_PUBLIC int ioctl(int fd, unsigned long request, ...)
             return ZR_REAL(ioctl)(fd, request, argument);
         }
         ret = zr_shim_drm_ioctl(inode, request, argument);
+        if (ret == 0 && request == DRM_IOCTL_I915_GEM_MMAP) {
+            ret = zr_shim_map_for_caller(fd, argument);
+        }
         break;
     case 'b':
     case '>':

@@ -4,6 +4,7 @@ revision        = 0x8
 generation      = gen125
 rules           = upstream
 submission      = guc
+llc             = no
 lmem            = 0x3fa000000
 smem            = 32G
 gtt_bits        = 48
