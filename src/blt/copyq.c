@@ -522,6 +522,9 @@ ze_result_t zr_copyq_submit(struct zr_copyq *q, uint64_t *seqno_p)
             zr_copyq_launched(q, slot);
         } else if (result == ZE_RESULT_NOT_READY) {
             result = ZE_RESULT_SUCCESS;
+            if (q->flying.head == NULL && q->backlog.head == NULL) {
+                continue; /* not a full ring: again, and what it says then is for the caller */
+            }
             if (zr_copyq_defer(q, number)) {
                 break;
             }

@@ -12,6 +12,7 @@ static struct {
     unsigned execs, stats, contexts;
     unsigned most;        /* submissions that the ring has room for while the gate is closed, 0: as
                              many as the device's */
+    int      script[4];   /* of the next execbufs, 0: its end */
     volatile uint32_t *gate;
 } kernel;
 
@@ -40,6 +41,12 @@ static int before(struct zr_kfile *file, unsigned long request, void *arg)
     switch (request) {
     case DRM_IOCTL_I915_GEM_EXECBUFFER2:
         kernel.execs++;
+        if (kernel.script[0] != 0) {
+            error = kernel.script[0];
+            memmove(&kernel.script[0], &kernel.script[1], 3 * sizeof(int));
+            kernel.script[3] = 0;
+            return error;
+        }
         if (kernel.refuse != 0) {
             error         = kernel.refuse;
             kernel.refuse = 0;
@@ -179,6 +186,23 @@ static void test_ring(struct zr_copyq *q, struct host_bo *src, struct host_bo *d
     }
 }
 
+/* EAGAIN with nothing in the ring is no full ring: the call is made again, and its error is the
+ * caller's, who may have an answer to it. */
+static void test_again(struct zr_copyq *q, struct host_bo *src, struct host_bo *dst)
+{
+    struct zr_seg d = {dst->bo, 0, 64}, s = {src->bo, 0, 64};
+    uint64_t      seqno = 0;
+    ze_result_t   result;
+
+    memcpy(kernel.script, (const int[4]){-EAGAIN, -EAGAIN, -EFAULT}, sizeof(kernel.script));
+    zr_copyq_begin(q);
+    OK(zr_copyq_copy(q, &d, 1, &s, 1, 64));
+    result = zr_copyq_submit(q, &seqno);
+    CHECK(result != ZE_RESULT_SUCCESS && result != ZE_RESULT_ERROR_DEVICE_LOST, "0x%x",
+          (unsigned)result);
+    OK(zr_copyq_wait(q, host_copy(q, dst, 0, src, 0, 64), FOREVER));
+}
+
 /* A context beside which another hung is asked again and again: its work is not lost by that. */
 static void test_innocent(struct zr_copyq *q, struct host_bo *page)
 {
@@ -230,6 +254,9 @@ int main(void)
     test_room(q, &src, &dst, &page);
     test_losses(q, &src, &dst);
     test_innocent(q, &page);
+    zr_log_threshold = ZR_LOG_ERROR - 1;
+    test_again(q, &src, &dst);
+    zr_log_threshold = ZR_LOG_ERROR;
     test_ring(q, &src, &dst, &page);
     zr_log_threshold = ZR_LOG_ERROR - 1;
     test_ring_lost(q, &src, &dst, &page);
