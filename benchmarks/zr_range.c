@@ -18,13 +18,13 @@ int main(int argc, char **argv)
     struct zr_range_options o = {.first_objects = 1, .last_objects = 0, .first_ranges = 100,
                                  .last_ranges = 1000000, .size = 65536, .rounds = 5};
     const struct zr_arg list[] = {
-        {"objects", 0, "[MIN:]MAX", "four times as many each time, and MAX [1:16384; grow 10000]", 1,
-         65536, 0, &o.last_objects, &o.first_objects},
+        {"objects", 0, "[MIN:]MAX", "four times as many each time, and MAX [1:16384; grow 10000]",
+         1, 65536, 0, &o.last_objects, &o.first_objects},
         {"ranges", 0, "[MIN:]MAX", "ten times as many each time [100:1000000]", 64, 4000000, 0,
          &o.last_ranges, &o.first_ranges},
         {"size", 0, "BYTES", "of an object [64K]", 65536, 1 << 30, 65536, &o.size, NULL},
-        {"rounds", 'r', "N", "1 to 32, interleaved; the median counts [5]", 1, ZR_RANGE_MAX_ROUNDS, 0,
-         &o.rounds, NULL},
+        {"rounds", 'r', "N", "1 to 32, interleaved; the median counts [5]", 1, ZR_RANGE_MAX_ROUNDS,
+         0, &o.rounds, NULL},
         {"no-memfd", 0, NULL, "without the memfds beside it", 0, 0, 0, &o.no_memfd, NULL}};
     const struct zr_args args = {ZR_RANGE_PROGRAM, head, "[open|register|grow] [OPTIONS]", list, 5,
                                  &o.format};

@@ -37,8 +37,8 @@ static int bad_value(const struct zr_args *args, const struct zr_arg *arg, const
     number(min, sizeof(min), arg->min);
     number(max, sizeof(max), arg->max);
     number(multiple, sizeof(multiple), arg->multiple);
-    snprintf(allowed, sizeof(allowed), "%s%s to %s%s%s", arg->first != NULL ? "[MIN:]MAX, " : "", min,
-             max, arg->multiple != 0 ? ", a multiple of " : "", arg->multiple != 0 ? multiple : "");
+    snprintf(allowed, sizeof(allowed), "%s%s to %s%s%s", arg->first != NULL ? "[MIN:]MAX, " : "",
+             min, max, arg->multiple != 0 ? ", a multiple of " : "", arg->multiple != 0 ? multiple : "");
     return zr_args_bad(args->program, name, value, allowed);
 }
 
@@ -114,7 +114,10 @@ int zr_args_parse(const struct zr_args *args, int argc, char **argv)
         case '?':
             return 2;
         }
-        for (k = 0; k < count && option != (int)(OPT_FIRST + k) && option != args->args[k].letter; k++) {
+        for (k = 0; k < count; k++) {
+            if (option == (int)(OPT_FIRST + k) || option == args->args[k].letter) {
+                break;
+            }
         }
         if (k < count && !take(&args->args[k], optarg)) {
             return bad_value(args, &args->args[k], optarg);

@@ -1,6 +1,6 @@
 /* The registration cache: see rcache.h. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rcache.h"
+#include "look.h"
 
 #include <errno.h>
 #include <pthread.h>

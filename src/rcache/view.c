@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "view.h"
 
-#include "rcache.h"
+#include "look.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,12 +40,6 @@ struct zr_view_array {
     struct zr_retired retired;
     size_t            count;
     struct slot       slots[];
-};
-
-struct zr_view_hints {
-    struct zr_retired retired;
-    unsigned          shift; /* of a 64-bit key */
-    _Atomic(struct zr_rcache_region *) regions[];
 };
 
 struct zr_view_slab {
@@ -98,30 +92,6 @@ static unsigned upper_bound(const struct chunk *chunk, uint64_t space, uint64_t 
     return low;
 }
 
-/* Without a branch or a call: a hit compares all of it. */
-static inline bool same(const struct zr_rcache_identity *a, const struct zr_rcache_identity *b)
-{
-    const uint64_t *x = a->words, *y = b->words;
-
-    return ((a->id ^ b->id) | (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) |
-            (x[4] ^ y[4]) | (x[5] ^ y[5]) | (x[6] ^ y[6]) | (x[7] ^ y[7])) == 0;
-}
-
-/* Asked before anything else of a region is read: while it is not hidden it does not change. */
-static inline bool usable(const struct zr_rcache_region *region)
-{
-    return (atomic_load_explicit(&region->state, memory_order_acquire) &
-            (ZR_RCACHE_STALE | ZR_RCACHE_HIDDEN)) == 0;
-}
-
-static inline bool answers(const struct zr_rcache_region  *region,
-                           const struct zr_rcache_request *request)
-{
-    return region->node.space == request->space && region->node.start <= request->start &&
-           region->node.end >= request->start + request->size &&
-           (request->identity == NULL || same(&region->identity, request->identity));
-}
-
 static struct zr_rcache_region *search_chunk(const struct chunk             *chunk,
                                              const struct zr_rcache_request *request)
 {
@@ -135,7 +105,7 @@ static struct zr_rcache_region *search_chunk(const struct chunk             *chu
             continue;
         }
         region = atomic_load_explicit(&chunk->entries[k].region, memory_order_acquire);
-        if (region != NULL && usable(region) && answers(region, request)) {
+        if (region != NULL && zr_region_usable(region) && zr_region_answers(region, request)) {
             return region;
         }
     }
@@ -161,42 +131,16 @@ static struct zr_rcache_region *search(const struct zr_view_array      *array,
     }
 }
 
-/* What answered last, by the address asked for: mostly it does again. */
-static _Atomic(struct zr_rcache_region *) *hint_of(struct zr_view_hints           *hints,
-                                                   const struct zr_rcache_request *request)
-{
-    uint64_t key = (request->start >> 12 ^ request->space << 40) * UINT64_C(0x9e3779b97f4a7c15);
-
-    return &hints->regions[key >> hints->shift & ~UINT64_C(1)];
-}
-
-/* One more reference. Who hides the region waits until the desk is not busy. */
-static void count(struct zr_desk *desk, struct zr_rcache_region *region)
-{
-    struct zr_desk_place *place  = zr_desk_place(desk, region);
-    uint64_t              counts = atomic_load_explicit(&place->count, memory_order_relaxed);
-
-    if (atomic_load_explicit(&place->region, memory_order_relaxed) != region) {
-        if (counts != 0) {
-            atomic_fetch_add(&region->state, ZR_RCACHE_REF);
-            return;
-        }
-        atomic_store_explicit(&place->region, region, memory_order_relaxed);
-    }
-    atomic_store_explicit(&place->count, counts + 1, memory_order_relaxed);
-}
-
-/* What the first hint does not know: the second one, then all. */
-static __attribute__((noinline)) struct zr_rcache_region *
-look_further(const struct zr_view *view, _Atomic(struct zr_rcache_region *) *hint,
-             const struct zr_rcache_request *request)
+struct zr_rcache_region *zr_view_search(const struct zr_view               *view,
+                                        _Atomic(struct zr_rcache_region *) *hint,
+                                        const struct zr_rcache_request     *request)
 {
     struct zr_view_array    *array  = atomic_load_explicit(&view->array, memory_order_acquire);
     struct zr_rcache_region *region = NULL;
 
     if (hint != NULL) {
         region = atomic_load_explicit(&hint[1], memory_order_acquire);
-        if (region != NULL && usable(region) && answers(region, request)) {
+        if (region != NULL && zr_region_usable(region) && zr_region_answers(region, request)) {
             return region;
         }
     }
@@ -207,47 +151,6 @@ look_further(const struct zr_view *view, _Atomic(struct zr_rcache_region *) *hin
         atomic_store_explicit(&hint[0], region, memory_order_release);
     }
     return region;
-}
-
-struct zr_rcache_region *zr_view_acquire(struct zr_view *view, struct zr_desk *desk,
-                                         const struct zr_rcache_request *request)
-{
-    _Atomic(struct zr_rcache_region *) *hint = NULL;
-    struct zr_rcache_region *region = NULL;
-    struct zr_view_hints    *hints;
-
-    zr_desk_enter(desk);
-    hints = atomic_load_explicit(&view->hints, memory_order_acquire);
-    if (hints != NULL) {
-        hint   = hint_of(hints, request);
-        region = atomic_load_explicit(hint, memory_order_acquire);
-    }
-    if (region == NULL || !usable(region) || !answers(region, request)) {
-        region = look_further(view, hint, request);
-    }
-    if (region != NULL) {
-        count(desk, region);
-    }
-    zr_desk_leave(desk);
-    return region;
-}
-
-bool zr_view_release(struct zr_desk *desk, struct zr_rcache_region *region, bool *last_p)
-{
-    struct zr_desk_place *place = zr_desk_place(desk, region);
-    uint64_t              counts;
-    bool                  here;
-
-    zr_desk_enter(desk);
-    counts = atomic_load_explicit(&place->count, memory_order_relaxed);
-    here   = counts != 0 && usable(region) &&
-           atomic_load_explicit(&place->region, memory_order_relaxed) == region;
-    if (here) {
-        atomic_store_explicit(&place->count, counts - 1, memory_order_relaxed);
-    }
-    zr_desk_leave(desk);
-    *last_p = counts == 1;
-    return here;
 }
 
 /* ---- writers: what was taken out ---- */

@@ -44,15 +44,7 @@ struct zr_view {
     struct zr_view_slab     *slabs;
 };
 
-/** A region that answers @a request, counted at the calling thread's @a desk; NULL if there is none
- * in the view. No lock, no allocation, no system call. */
-struct zr_rcache_region *zr_view_acquire(struct zr_view *view, struct zr_desk *desk,
-                                         const struct zr_rcache_request *request);
-/** Give back a reference that @a desk counts; *last_p: it counts no more of this region. false: it
- * counts none, or they are being moved to the region's state. */
-bool zr_view_release(struct zr_desk *desk, struct zr_rcache_region *region, bool *last_p);
-
-/* ---- with the cache's mutex held ---- */
+/* ---- with the cache's mutex held; looking up is in look.h ---- */
 
 /** Readers leave it alone, and all its references are in its state. Hidden already: nothing. */
 void zr_view_hide(struct zr_view *view, struct zr_rcache_region *region);

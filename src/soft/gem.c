@@ -167,7 +167,8 @@ static int zr_soft_bo_from_arena(struct zr_soft_dev *dev, uint64_t size, struct 
     return 0;
 }
 
-/* Who maps it would set the time of access, but for O_NOATIME. Where this fails PRIME reads the name. */
+/* Who maps it would set the time of access, but for O_NOATIME. Where this fails PRIME reads the
+ * name. */
 static void zr_soft_memory_stamp(const struct zr_soft_dev *dev, int fd, bool lmem, bool smem)
 {
     struct timespec times[2] = {

@@ -502,7 +502,7 @@ void zr_soft_bo_unname(struct zr_soft_bo *bo);
 #define ZR_SOFT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* CPU address of its first byte for an engine; NULL when it cannot be mapped. No lock needed. */
 void *zr_soft_bo_cpu(struct zr_soft_bo *bo);
-/* The first look of an engine: an object that is not mapped is read. false: map it. No lock needed. */
+/* The first look of an engine: an object that is not mapped is read. false: map it. No lock. */
 #define ZR_SOFT_GLANCE 4096u
 bool zr_soft_bo_glance(struct zr_soft_bo *bo, uint64_t offset, void *to, uint64_t length);
 /* Are a userptr object's pages there? 0 or -EFAULT */

@@ -1,6 +1,6 @@
 /* The registration cache alone: which requests hit, what is closed and when, and threads. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rcache/rcache.h"
+#include "rcache/look.h"
 
 #include <errno.h>
 #include <pthread.h>
