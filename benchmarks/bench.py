@@ -567,7 +567,7 @@ def parse():
     parser.add_argument('--quick', action='store_true', help='3 short rounds, under 3 minutes')
     parser.add_argument('--objects', type=number(1, 16384), default=64, metavar='N',
                         help='physical objects of each buffer (64)')
-    parser.add_argument('--rounds', type=number(1, 99), metavar='N', help='rounds (5; quick 3)')
+    parser.add_argument('--rounds', type=number(1, 99), metavar='N', help='rounds (5; quick 3, or as many as 3 minutes allow)')
     parser.add_argument('--rows', metavar='LIST', default=','.join(PARTS),
                         help='only these parts, by commas: ' + ', '.join(PARTS))
     parser.add_argument('--add', action='store_true',
@@ -579,6 +579,7 @@ def parse():
     for part in options.parts[:-1]:
         if part not in PARTS:
             parser.error(f'--rows has {part}, allowed: {", ".join(PARTS)}')
+    options.bounded = options.quick and options.rounds is None
     options.rounds = options.rounds or (3 if options.quick else 5)
     options.out = options.out or os.path.join(os.environ.get('builddir', '.'), 'bench-out')
     return options
@@ -600,7 +601,7 @@ def main():
         start = time.monotonic()
         bench.one_round()
         bench.rounds_done = max(bench.rounds_done, bench.round)
-        if options.quick and bench.round < options.rounds and \
+        if options.bounded and bench.round < options.rounds and \
                 2 * time.monotonic() - start - bench.began > QUICK_S - QUICK_REST_S:
             print(f'bench: this machine is busy or slow: --quick ends after {bench.round} of '
                   f'{options.rounds} rounds', file=sys.stderr)
