@@ -8,7 +8,12 @@
 #   |   Range   |                Description                |    Config     |
 #   | 5029..inf | (?) rendezvous zero-copy read from remote | ze_range/GPU0 |
 #
+# With -v memory=generic (derived types) instead of ze-device.
+# With -v where=intra-node (inter-node) only of peers on this host (on others).
+#
 # Two ranks may write into one file: a table belongs to the process named in front of its lines.
+
+BEGIN { memory = memory == "" ? "ze-device" : memory }
 
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
@@ -32,10 +37,14 @@ function transports(config,    n, parts, i, name, names) {
     process = FILENAME " " trim(process)
     n = split(substr($0, index($0, "|") + 1), cell, "|")
     for (i = 1; i <= n; i++)
+        if (cell[i] ~ /cfg#/)
+            here[process] = index(cell[i], where)
+    for (i = 1; i <= n; i++)
         if (cell[i] ~ /tagged message|rendezvous data fetch|active message by/)
-            table[process] = cell[i] ~ /ze-device/ ? (cell[i] ~ /fetch/ ? 2 : 1) : 0
+            table[process] = index(cell[i], memory) ? (cell[i] ~ /fetch/ ? 2 : 1) : 0
     range = trim(cell[1])
-    if (n < 3 || range !~ /\.\.inf$/ || !table[process])
+    if (n < 3 || range !~ /\.\.inf$/ || !table[process] ||
+        where != "" && !here[process])
         next
     what = trim(cell[2])
     sub(/^\(\?\) */, "", what)

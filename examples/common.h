@@ -51,10 +51,11 @@ struct range {
     unsigned                  count, room;
 };
 
-static inline void range_open(struct range *range, size_t reserve)
+/* reserve: all that it can ever be; object: the least size of one object. */
+static inline void range_open(struct range *range, size_t reserve, size_t object)
 {
     *range = (struct range){0};
-    ZE(zeVirtualMemQueryPageSize(context, device, reserve, &range->page));
+    ZE(zeVirtualMemQueryPageSize(context, device, object, &range->page));
     range->reserved = (reserve + range->page - 1) / range->page * range->page;
     ZE(zeVirtualMemReserve(context, NULL, range->reserved, (void **)&range->base));
 }

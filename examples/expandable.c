@@ -42,7 +42,8 @@ int main(int argc, char **argv)
     }
     size = size / 4 * 4;
     open_device();
-    range_open(&pool, (size_t)steps * (steps + 1) * size * 2 + ((size_t)64 << 20));
+    range_open(&pool, (size_t)steps * (steps + 1) * size * 2 + ((size_t)64 << 20),
+               size / 3 + 1);
     host = malloc(size * (size_t)steps);
     if (host == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -1,14 +1,21 @@
 /* A 7-point stencil on a 3D grid in device memory: the ranks exchange the six faces of their blocks
- * with derived types, in place in the grid, and the result is compared with a run on the host alone.
+ * with derived types, and the result is compared with a run on the host alone, bit by bit. The faces
+ * leave the grid in one of two ways:
+ *
+ *   inplace  the message is the derived type in the grid itself
+ *   pack     MPI_Pack gathers it into device memory beside the grid, and that is the message
  *
  * The device here only copies, so that a step's arithmetic is done on a host copy of the block; on a
  * GPU it is a kernel. What matters is the exchange: faces are strided in two of three directions.
  *
- * usage: mpirun -n N halo3d [CELLS A SIDE OF THE BLOCK [STEPS]] */
+ * usage: mpirun -n N halo3d [CELLS A SIDE OF THE BLOCK [STEPS [inplace|pack]]] */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common.h"
 
-static int side, row; /* cells of a block without and with the halo */
+#include <stdbool.h>
+
+static int      side, row; /* cells of a block without and with the halo */
+static MPI_Comm grid_comm;
 
 static size_t cell(int x, int y, int z)
 {
@@ -47,52 +54,88 @@ static MPI_Datatype face(int direction, int layer)
 static MPI_Datatype sends[6], recvs[6]; /* low and high face of each direction */
 static int          neighbours[6];
 
-static void exchange(void *grid, MPI_Comm comm)
+static void exchange(void *grid)
 {
     MPI_Request requests[12];
     int         k;
 
     for (k = 0; k < 6; k++) {
-        MPI_Irecv(grid, 1, recvs[k], neighbours[k], k ^ 1, comm, &requests[k]);
+        MPI_Irecv(grid, 1, recvs[k], neighbours[k], k ^ 1, grid_comm, &requests[k]);
     }
     for (k = 0; k < 6; k++) {
-        MPI_Isend(grid, 1, sends[k], neighbours[k], k, comm, &requests[6 + k]);
+        MPI_Isend(grid, 1, sends[k], neighbours[k], k, grid_comm, &requests[6 + k]);
     }
     MPI_Waitall(12, requests, MPI_STATUSES_IGNORE);
 }
 
-int main(int argc, char **argv)
+/* The same with what is sent and received in one piece: faces has room for twelve. */
+static void exchange_packed(void *grid, char *faces)
 {
-    int          steps, rank, ranks, step, d, dims[3] = {0, 0, 0}, wrap[3] = {1, 1, 1};
-    double      *host, *next, *only_host;
-    size_t       bytes, k, bad = 0, all_bad;
-    struct range range;
-    MPI_Comm     grid;
+    int         bytes = side * side * (int)sizeof(double), k, at;
+    MPI_Request requests[12];
 
-    MPI_Init(&argc, &argv);
-    side  = argc > 1 ? atoi(argv[1]) : 96;
-    steps = argc > 2 ? atoi(argv[2]) : 5;
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (side < 1 || side > 1000 || steps < 1) {
-        fprintf(stderr, "halo3d: 1 to 1000 cells a side, at least one step\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (k = 0; k < 6; k++) {
+        MPI_Irecv(faces + k * bytes, bytes, MPI_PACKED, neighbours[k], k ^ 1, grid_comm,
+                  &requests[k]);
     }
+    for (k = 0; k < 6; k++) {
+        at = 0;
+        MPI_Pack(grid, 1, sends[k], faces + (6 + k) * bytes, bytes, &at, grid_comm);
+        MPI_Isend(faces + (6 + k) * bytes, bytes, MPI_PACKED, neighbours[k], k, grid_comm,
+                  &requests[6 + k]);
+    }
+    MPI_Waitall(12, requests, MPI_STATUSES_IGNORE);
+    for (k = 0; k < 6; k++) {
+        at = 0;
+        MPI_Unpack(faces + k * bytes, bytes, &at, grid, 1, recvs[k], grid_comm);
+    }
+}
+
+/* The ranks as a periodic grid, with the types of the faces and who is behind each. */
+static void neighbourhood(int ranks, int *dims)
+{
+    int wrap[3] = {1, 1, 1}, d;
+
     MPI_Dims_create(ranks, 3, dims);
-    MPI_Cart_create(MPI_COMM_WORLD, 3, dims, wrap, 0, &grid);
-    MPI_Comm_rank(grid, &rank);
-    row   = side + 2;
-    bytes = (size_t)row * (size_t)row * (size_t)row * sizeof(double);
+    MPI_Cart_create(MPI_COMM_WORLD, 3, dims, wrap, 0, &grid_comm);
     for (d = 0; d < 3; d++) {
-        MPI_Cart_shift(grid, d, 1, &neighbours[2 * d], &neighbours[2 * d + 1]);
+        MPI_Cart_shift(grid_comm, d, 1, &neighbours[2 * d], &neighbours[2 * d + 1]);
         sends[2 * d]     = face(d, 1);
         sends[2 * d + 1] = face(d, side);
         recvs[2 * d]     = face(d, 0);
         recvs[2 * d + 1] = face(d, side + 1);
     }
+}
 
+int main(int argc, char **argv)
+{
+    int          steps, rank, ranks, step, dims[3] = {0, 0, 0};
+    double      *host, *next, *only_host;
+    size_t       bytes, k, bad = 0, all_bad;
+    const char  *form;
+    struct range range;
+    bool         pack;
+
+    MPI_Init(&argc, &argv);
+    side  = argc > 1 ? atoi(argv[1]) : 96;
+    steps = argc > 2 ? atoi(argv[2]) : 5;
+    form  = argc > 3 ? argv[3] : "inplace";
+    pack  = strcmp(form, "pack") == 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (side < 1 || side > 1000 || steps < 1 || (!pack && strcmp(form, "inplace") != 0)) {
+        fprintf(stderr, "halo3d: 1 to 1000 cells a side, at least one step, inplace or pack\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    row   = side + 2;
+    bytes = (size_t)row * (size_t)row * (size_t)row * sizeof(double);
+    neighbourhood(ranks, dims);
+    MPI_Comm_rank(grid_comm, &rank);
+
+    /* The grid, and behind it room for twelve faces. */
     open_device();
-    range_open(&range, bytes + ((size_t)4 << 20));
-    while (range.used < bytes) {
+    k = bytes + 12 * (size_t)side * (size_t)side * sizeof(double);
+    range_open(&range, k + ((size_t)4 << 20), bytes / 16 + 1);
+    while (range.used < k) {
         range_grow(&range, bytes / 16 + 1);
     }
     host      = calloc(1, bytes);
@@ -107,12 +150,16 @@ int main(int argc, char **argv)
     copy(range.base, host, bytes);
 
     for (step = 0; step < steps; step++) {
-        exchange(range.base, grid);
+        if (pack) {
+            exchange_packed(range.base, range.base + bytes);
+        } else {
+            exchange(range.base);
+        }
         copy(host, range.base, bytes); /* the kernel: on the host here */
         stencil(host, next);
         copy(range.base, next, bytes);
 
-        exchange(only_host, grid);
+        exchange(only_host);
         stencil(only_host, next);
         memcpy(only_host, next, bytes);
     }
@@ -120,12 +167,12 @@ int main(int argc, char **argv)
     for (k = 0; k < bytes / sizeof(double); k++) {
         bad += memcmp(&host[k], &only_host[k], sizeof(double)) != 0;
     }
-    MPI_Allreduce(&bad, &all_bad, 1, MPI_UNSIGNED_LONG, MPI_SUM, grid);
+    MPI_Allreduce(&bad, &all_bad, 1, MPI_UNSIGNED_LONG, MPI_SUM, grid_comm);
     if (rank == 0) {
-        printf("halo3d: %d x %d x %d ranks, blocks of %d cells a side in %u objects, %d steps: "
+        printf("halo3d %s: %d x %d x %d ranks, blocks of %d cells a side in %u objects, %d steps: "
                "%s, %zu cells differ from the host's run\n",
-               dims[0], dims[1], dims[2], side, range.count, steps, all_bad == 0 ? "Pass" : "Fail",
-               all_bad);
+               form, dims[0], dims[1], dims[2], side, range.count, steps,
+               all_bad == 0 ? "Pass" : "Fail", all_bad);
     }
     range_close(&range);
     MPI_Finalize();

@@ -83,7 +83,7 @@ bool zr_exchange_accept(struct zr_exchange *x, const char *method, int fd)
     const char     *wrong;
 
     if (x->handle.kind == ZR_HANDLE_PLAIN) {
-        if (fstat(fd, &st) != 0 || st.st_ino != x->handle.inode ||
+        if (fstat(fd, &st) != 0 || zr_inode_here(st.st_ino) != x->handle.inode ||
             zr_device_number(st.st_dev) != x->handle.device) {
             zr_exchange_note(x, method, "its fd is another file than the handle's");
             return false;

@@ -169,7 +169,7 @@ static ze_result_t zr_export_lead_plain(struct zr_export *export)
                        strerror(errno));
     }
     export->handle.size   = export->size;
-    export->handle.inode  = st.st_ino;
+    export->handle.inode  = zr_inode_here(st.st_ino);
     export->handle.device = zr_device_number(st.st_dev);
     return ZE_RESULT_SUCCESS;
 }

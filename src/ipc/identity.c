@@ -96,6 +96,15 @@ struct zr_identity zr_identity(void)
     return zr_identity_own;
 }
 
+uint64_t zr_inode_here(uint64_t inode)
+{
+    struct zr_identity own = zr_identity();
+    uint64_t           half[2];
+
+    memcpy(half, own.system_id, sizeof(half));
+    return inode ^ half[0] ^ half[1];
+}
+
 void zr_identity_fork_prepare(void)
 {
     pthread_mutex_lock(&zr_identity_lock);

@@ -524,7 +524,7 @@ ze_result_t zr_ipc_handle_from_fd(uint64_t fd, ze_ipc_mem_handle_t *handle_p)
         }
         h.kind   = ZR_HANDLE_PLAIN;
         h.size   = (uint64_t)size;
-        h.inode  = st.st_ino;
+        h.inode  = zr_inode_here(st.st_ino);
         h.device = zr_device_number(st.st_dev);
     }
     memset(handle_p, 0, sizeof(*handle_p));

@@ -27,6 +27,9 @@ struct zr_identity {
 struct zr_identity zr_identity(void);
 /* Start time of @a pid in clock ticks since boot; 0 if it cannot be read. */
 uint64_t zr_start_time(uint32_t pid);
+/* An inode's number as a plain handle carries it: mixed with the system id, for another machine may
+ * have a buffer of the same number under the same fd of the same pid. */
+uint64_t zr_inode_here(uint64_t inode);
 /* Compare in a time that does not depend on where they differ. */
 bool zr_secret_equal(const uint8_t *a, const uint8_t *b);
 /* Name of a process's broker socket; returns the address's length. */

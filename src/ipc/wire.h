@@ -30,7 +30,7 @@ struct zr_handle {
     uint64_t export_id;
     uint8_t  secret[ZR_SECRET_LENGTH];
     uint64_t size;  /* plain: bytes */
-    uint64_t inode; /* plain: with device, the buffer's identity on this machine */
+    uint64_t inode; /* plain: with device, the buffer's identity; zr_inode_here */
 };
 _Static_assert(sizeof(struct zr_handle) == ZE_MAX_IPC_HANDLE_SIZE, "a handle is 64 bytes");
 

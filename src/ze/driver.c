@@ -212,12 +212,15 @@ ze_result_t zr_zeDriverGetExtensionFunctionAddress(ze_driver_handle_t hDriver, c
         {"zrDeviceMemClose", zr_device_mem_close},
         {"zrDeviceMemGetAddressList", zr_device_mem_address_list},
         {"zrRangeGetAddressList", zr_range_address_list},
+        {"zexDriverImportExternalPointer", zr_import_pointer},
+        {"zexDriverReleaseImportedPointer", zr_release_pointer},
+        {"zexDriverGetHostPointerBaseAddress", zr_imported_base},
     };
 
     ZR_CHECK_HANDLE(hDriver, ZR_KIND_DRIVER);
     ZR_CHECK_POINTER(name);
     ZR_CHECK_POINTER(ppFunctionAddress);
-    if (zr_config()->hide & ZR_HIDE_FUNCTIONS) {
+    if ((zr_config()->hide & ZR_HIDE_FUNCTIONS) && strncmp(name, "zex", 3) != 0) {
         return zr_fail(ZE_RESULT_ERROR_INVALID_ARGUMENT, "\"%s\" is hidden by ZERANGE_HIDE", name);
     }
     for (unsigned i = 0; i < ZR_ARRAY_SIZE(functions); i++) {

@@ -283,6 +283,16 @@ __typeof__(*(zr_pfnPhysicalMemOpen_t)0)          zr_physical_open;
 __typeof__(*(zr_pfnDeviceMemClose_t)0)           zr_device_mem_close;
 __typeof__(*(zr_pfnDeviceMemGetAddressList_t)0)  zr_device_mem_address_list;
 __typeof__(*(zr_pfnRangeGetAddressList_t)0)      zr_range_address_list;
+
+/* ---- imported.c: found by name too, as Intel's driver has them ---- */
+
+/* Declares that [ptr, ptr+size) of the host will be copied. A part of what is declared already: no
+ * effect. OVERLAPPING_REGIONS: only a part of it is. */
+ze_result_t ZE_APICALL zr_import_pointer(ze_driver_handle_t driver, void *ptr, size_t size);
+/* INVALID_ARGUMENT: nothing declared starts at ptr. */
+ze_result_t ZE_APICALL zr_release_pointer(ze_driver_handle_t driver, void *ptr);
+/* The start of what is declared around ptr; base may be NULL. INVALID_ARGUMENT: nothing is. */
+ze_result_t ZE_APICALL zr_imported_base(ze_driver_handle_t driver, void *ptr, void **base);
 /* The handle an object gets with its device, and its end with the object. */
 ze_result_t zr_physical_created(struct zr_physical *physical, struct zr_device *device);
 void zr_physical_drop_created(struct zr_physical *physical);
