@@ -1,9 +1,10 @@
 /* Every pair of ranks of several hosts exchanges device buffers of many objects, every byte is
- * checked; a handle opens on its own host only.
+ * checked; a handle opens on its own host only; collectives of all of them.
  *
  * usage: nodes HOSTS RANKS-A-HOST [WORD...]
- *   device  messages between device buffers only, so that UCX reports no other lanes
- *   reduce  a reduction too, which needs the components */
+ *   device  messages between device buffers and nothing else, so that UCX reports no other lanes
+ *   reduce  reductions too; with Open MPI they need the components
+ *   only    the collectives that are named, nothing else */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "devmem.h"
 
@@ -39,6 +40,14 @@ static void complain(const char *what, int peer, size_t size)
            names[peer], size);
     fflush(stdout);
     wrong++;
+}
+
+static bool asked(char **words, const char *word)
+{
+    while (*words != NULL && strcmp(*words, word) != 0) {
+        words++;
+    }
+    return *words != NULL;
 }
 
 /* ---- messages ---- */
@@ -154,29 +163,116 @@ static void handles(uint8_t *host)
     free(all);
 }
 
-/* ---- a reduction, which needs the components ---- */
+/* ---- collectives ---- */
 
-static void reduce(void)
+enum { BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, ALLREDUCE, REDUCE_SCATTER, SCAN };
+
+static const struct {
+    const char *name;
+    bool        reduces; /* which Open MPI needs our components for */
+    bool        sends_all, receives_all; /* a block for, or from, each rank */
+} collectives[] = {
+    [BCAST]          = {"bcast", false, false, false},
+    [ALLGATHER]      = {"allgather", false, false, true},
+    [ALLTOALL]       = {"alltoall", false, true, true},
+    [GATHER]         = {"gather", false, false, true},
+    [SCATTER]        = {"scatter", false, true, false},
+    [ALLREDUCE]      = {"allreduce", true, false, false},
+    [REDUCE_SCATTER] = {"reduce_scatter_block", true, true, false},
+    [SCAN]           = {"scan", true, false, false},
+};
+
+#define BLOCK 30001 /* elements; a block for each of 16 ranks fits */
+
+static int sent(int from, int block, int k)
 {
-    int     count = 100000, k, sum = 0;
-    int    *host  = malloc((size_t)count * sizeof(int));
+    return from * 7 + block * 1001 + k % 97;
+}
 
-    for (k = 0; k < count; k++) {
-        host[k] = rank * 3 + k;
-    }
-    for (k = 0; k < ranks; k++) {
-        sum += k * 3;
-    }
-    devmem_copy(memory[0][RANGE], host, (size_t)count * sizeof(int));
-    MPI_Allreduce(memory[0][RANGE], memory[1][RANGE], count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    devmem_copy(host, memory[1][RANGE], (size_t)count * sizeof(int));
-    for (k = 0; k < count; k++) {
-        if (host[k] != sum + k * ranks) {
-            complain("a wrong sum", rank, (size_t)count * sizeof(int));
-            break;
+static int expected(int c, int block, int k)
+{
+    int last = c == SCAN ? rank : ranks - 1, mine = c == REDUCE_SCATTER ? rank : 0, sum = 0, from;
+
+    switch (c) {
+    case BCAST:
+        return sent(1, 0, k);
+    case ALLGATHER:
+    case GATHER:
+        return sent(block, 0, k);
+    case ALLTOALL:
+        return sent(block, rank, k);
+    case SCATTER:
+        return sent(1, rank, k);
+    default:
+        for (from = 0; from <= last; from++) {
+            sum += sent(from, mine, k);
         }
+        return sum;
     }
-    free(host);
+}
+
+static void call(int c, int *send, int *recv)
+{
+    MPI_Comm w = MPI_COMM_WORLD;
+
+    switch (c) {
+    case BCAST:
+        devmem_copy(recv, send, BLOCK * sizeof(int));
+        MPI_Bcast(recv, BLOCK, MPI_INT, 1, w);
+        break;
+    case ALLGATHER:
+        MPI_Allgather(send, BLOCK, MPI_INT, recv, BLOCK, MPI_INT, w);
+        break;
+    case ALLTOALL:
+        MPI_Alltoall(send, BLOCK, MPI_INT, recv, BLOCK, MPI_INT, w);
+        break;
+    case GATHER:
+        MPI_Gather(send, BLOCK, MPI_INT, recv, BLOCK, MPI_INT, 1, w);
+        break;
+    case SCATTER:
+        MPI_Scatter(send, BLOCK, MPI_INT, recv, BLOCK, MPI_INT, 1, w);
+        break;
+    case ALLREDUCE:
+        MPI_Allreduce(send, recv, BLOCK, MPI_INT, MPI_SUM, w);
+        break;
+    case REDUCE_SCATTER:
+        MPI_Reduce_scatter_block(send, recv, BLOCK, MPI_INT, MPI_SUM, w);
+        break;
+    case SCAN:
+        MPI_Scan(send, recv, BLOCK, MPI_INT, MPI_SUM, w);
+        break;
+    }
+}
+
+/* Over ranges; root is 1. @return how many were run */
+static int run_collectives(char **words, int *host)
+{
+    bool reduction = asked(words, "reduce"), only = asked(words, "only");
+    int  c, k, done = 0;
+
+    for (c = 0; c < (int)(sizeof(collectives) / sizeof(collectives[0])); c++) {
+        int sends    = collectives[c].sends_all ? ranks : 1;
+        int receives = collectives[c].receives_all ? ranks : 1;
+
+        if ((only && !asked(words, collectives[c].name)) ||
+            (!only && collectives[c].reduces && !reduction)) {
+            continue;
+        }
+        for (k = 0; k < sends * BLOCK; k++) {
+            host[k] = sent(rank, k / BLOCK, k % BLOCK);
+        }
+        devmem_copy(memory[0][RANGE], host, (size_t)sends * BLOCK * sizeof(int));
+        call(c, memory[0][RANGE], memory[1][RANGE]);
+        devmem_copy(host, memory[1][RANGE], (size_t)receives * BLOCK * sizeof(int));
+        for (k = 0; k < receives * BLOCK && (c != GATHER || rank == 1); k++) {
+            if (host[k] != expected(c, k / BLOCK, k % BLOCK)) {
+                complain(collectives[c].name, rank, (size_t)k * sizeof(int));
+                break;
+            }
+        }
+        done++;
+    }
+    return done;
 }
 
 /* Ranks are where they were asked for; else nothing below means anything. */
@@ -198,29 +294,20 @@ static void places(void)
     }
 }
 
-static bool asked(char **words, const char *word)
-{
-    while (*words != NULL && strcmp(*words, word) != 0) {
-        words++;
-    }
-    return *words != NULL;
-}
-
 int main(int argc, char **argv)
 {
-    bool     reduction, device;
+    bool     device;
     long     count[2] = {0, 0}, all[2], all_wrong;
     uint8_t *host;
     unsigned m;
-    int      place, step;
+    int      place, step, done;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     hosts = argc > 1 ? atoi(argv[1]) : 1;
     each  = argc > 2 ? atoi(argv[2]) : ranks;
-    reduction = asked(argv, "reduce");
-    device    = asked(argv, "device");
+    device = asked(argv, "device");
     places();
     devmem_open();
     for (place = HOST; place <= RANGE; place++) {
@@ -229,7 +316,7 @@ int main(int argc, char **argv)
     }
     host = malloc(ROOM);
     for (m = 0; m < sizeof(messages) / sizeof(messages[0]); m++) {
-        if (device && (messages[m].from == HOST || messages[m].to == HOST)) {
+        if (asked(argv, "only") || (device && (messages[m].from == HOST || messages[m].to == HOST))) {
             continue;
         }
         for (step = 1; step < ranks; step++) {
@@ -239,16 +326,15 @@ int main(int argc, char **argv)
             count[near(from)]++;
         }
     }
-    handles(host);
-    if (reduction) {
-        reduce();
+    if (!asked(argv, "only")) {
+        handles(host);
     }
+    done = device ? 0 : run_collectives(argv, (int *)host);
     MPI_Reduce(count, all, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Allreduce(&wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) {
-        printf("case: %d hosts of %d ranks: %ld messages within a host, %ld between hosts%s, "
-               "%ld wrong\n", hosts, each, all[1], all[0], reduction ? ", a reduction" : "",
-               all_wrong);
+        printf("case: %d hosts of %d ranks: %ld messages within a host, %ld between hosts, "
+               "%d collectives, %ld wrong\n", hosts, each, all[1], all[0], done, all_wrong);
     }
     MPI_Finalize();
     return all_wrong != 0;

@@ -18,7 +18,7 @@ while read -r hosts each words; do
     # shellcheck disable=SC2086
     UCX_PROTO_INFO=y nodes_ranks "$hosts" "$each" "$builddir/tests/mpi/nodes" "$hosts" "$each" \
         $words ${reduce:-} >"$work/out" 2>&1 ||
-        { bad "$hosts hosts of $each ranks: exit $?"; cat "$work/out"; }
+        { bad "$hosts hosts of $each ranks: exit $?"; cat "$work/out"; grep -hv '|' "$work"/ucx-*; }
     grep '^case: ' "$work/out"
     [[ " $words " == *" device "* ]] || continue
     near=$(lanes intra-node) far=$(lanes inter-node)
@@ -30,7 +30,7 @@ while read -r hosts each words; do
     fi
     printf 'case: within a host %s\ncase: between hosts %s\n' "$near" "${far%%$'\n'*}"
 done <<'TABLE'
-2 2
+3 2
 2 4 device
 3 2 device
 TABLE
