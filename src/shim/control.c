@@ -112,7 +112,8 @@ void zr_shim_control_before_open(const char *path)
 /* Open counters. The fd is a memfd that nobody reads: its inode tells whether it still is one. */
 static struct {
     _Atomic uint64_t inode; /* 0: free */
-    int              fd, leader; /* leader: the fd of its group, -1: alone or the leader */
+    int              fd;
+    uint64_t         leader; /* inode of its group's first, 0: alone, or the first */
     unsigned         unit;
     uint64_t         config, format, first, opened_ns;
 } counters[ZR_SHIM_COUNTERS];
@@ -136,12 +137,33 @@ static int zr_shim_counter_value(unsigned unit, uint64_t config, uint64_t *value
     return ret;
 }
 
+static bool zr_shim_counter_is(unsigned i, int fd)
+{
+    struct stat st;
+
+    return atomic_load(&counters[i].inode) != 0 && counters[i].fd == fd &&
+           ZR_REAL(fstat)(fd, &st) == 0 && st.st_ino == atomic_load(&counters[i].inode);
+}
+
+/* Inode of an open counter, 0: it is none. */
+static uint64_t zr_shim_counter_inode(int fd)
+{
+    unsigned i;
+
+    for (i = 0; i < ZR_SHIM_COUNTERS; i++) {
+        if (zr_shim_counter_is(i, fd)) {
+            return atomic_load(&counters[i].inode);
+        }
+    }
+    return 0;
+}
+
 /* -ENXIO: not our PMU */
 long zr_shim_perf_open(const void *attr, int group)
 {
     const struct perf_event_attr *a = attr;
     struct stat                   st;
-    uint64_t                      first;
+    uint64_t                      first, leader = group >= 0 ? zr_shim_counter_inode(group) : 0;
     unsigned                      i;
     int                           ret, fd;
 
@@ -158,9 +180,9 @@ long zr_shim_perf_open(const void *attr, int group)
         return -errno;
     }
     for (i = 0; i < ZR_SHIM_COUNTERS; i++) {
-        if (atomic_load(&counters[i].inode) == 0 || counters[i].fd == fd) {
+        if (!zr_shim_counter_is(i, counters[i].fd)) { /* free, or its fd is closed */
             counters[i].fd        = fd;
-            counters[i].leader    = group;
+            counters[i].leader    = leader;
             counters[i].unit      = a->type - ZR_TREE_PMU_TYPE;
             counters[i].config    = a->config;
             counters[i].format    = a->read_format;
@@ -173,14 +195,6 @@ long zr_shim_perf_open(const void *attr, int group)
     }
     ZR_REAL(close)(fd);
     return -EMFILE;
-}
-
-static bool zr_shim_counter_is(unsigned i, int fd)
-{
-    struct stat st;
-
-    return atomic_load(&counters[i].inode) != 0 && counters[i].fd == fd &&
-           ZR_REAL(fstat)(fd, &st) == 0 && st.st_ino == atomic_load(&counters[i].inode);
 }
 
 /* What perf's read gives: {value, time} or, of a group, {count, time, values}. */
@@ -201,7 +215,7 @@ static size_t zr_shim_counter_read(unsigned leader, uint64_t *words)
         words[n++] = time;
     }
     for (i = 0; group && i < ZR_SHIM_COUNTERS; i++) {
-        if (i == leader || (counters[i].leader == counters[leader].fd &&
+        if (i == leader || (counters[i].leader == atomic_load(&counters[leader].inode) &&
                             zr_shim_counter_is(i, counters[i].fd))) {
             zr_shim_counter_value(counters[i].unit, counters[i].config, &value);
             words[n++] = value - counters[i].first;

@@ -201,7 +201,7 @@ int zr_soft_gem_mmap(struct zr_soft_file *file, void *data)
     if (bo == NULL) {
         return -ENOENT;
     }
-    if (bo->user != NULL || bo->imported) {
+    if (bo->user != NULL || bo->foreign) {
         return -ENXIO;
     }
     if (args->offset > bo->size || args->size > bo->size - args->offset || args->size == 0 ||

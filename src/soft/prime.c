@@ -95,7 +95,8 @@ static int zr_soft_prime_name(int fd, unsigned *unit_p, bool *local_p)
 
 /* The attach of the kernel: memory that may only be local to another device cannot be moved to
  * where this one reaches it. */
-static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd, const struct stat *st)
+static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd, const struct stat *st,
+                                bool *foreign_p)
 {
     int64_t  stamp = (int64_t)st->st_atim.tv_sec - ZR_SOFT_STAMP;
     unsigned unit  = (unsigned)stamp / 2;
@@ -105,7 +106,8 @@ static int zr_soft_prime_attach(const struct zr_soft_dev *dev, int fd, const str
     if (stamp < 0 || stamp >= 2 * ZR_SOFT_STAMP_UNITS || st->st_atim.tv_nsec != 0) {
         ret = zr_soft_prime_name(fd, &unit, &local);
     }
-    return ret == 0 && local && unit != dev->options.unit ? -EOPNOTSUPP : ret;
+    *foreign_p = unit != dev->options.unit;
+    return ret == 0 && local && *foreign_p ? -EOPNOTSUPP : ret;
 }
 
 struct zr_soft_bo *zr_soft_bo_by_fd(struct zr_soft_dev *dev, int fd)
@@ -129,6 +131,7 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
     struct zr_soft_handle   *handle;
     struct zr_soft_bo       *bo;
     struct stat              st;
+    bool                     foreign;
     int                      fd, ret;
 
     ret = zr_soft_prime_check(args->fd, &st);
@@ -147,7 +150,7 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
         }
         return zr_soft_bo_add_handle(file, zr_soft_bo_get(bo), &args->handle);
     }
-    ret = zr_soft_prime_attach(dev, args->fd, &st);
+    ret = zr_soft_prime_attach(dev, args->fd, &st, &foreign);
     if (ret != 0) {
         return ret;
     }
@@ -163,6 +166,7 @@ int zr_soft_prime_to_handle(struct zr_soft_file *file, void *data)
     /* The exporter's placement is not known here; the stricter alignment is right for both. The
      * memory is charged where it was made. */
     bo->imported = true;
+    bo->foreign  = foreign;
     bo->lmem     = dev->profile.lmem != 0;
     bo->smem     = true;
     return zr_soft_bo_add_handle(file, bo, &args->handle);

@@ -455,6 +455,7 @@ struct zr_soft_bo {
     int                    shadow;
     bool                   shadow_dirty, cpu_read, cpu_write;
     bool                   user_checked, imported; /* user_checked: all its pages, once */
+    bool                   foreign; /* another device's, whose pages are not ours to map */
     atomic_bool            glanced; /* read once without being mapped */
     _Atomic(void *)        cpu;  /* address for the engines, mapped at first use */
     uint32_t               cookie, cookie_cached, name; /* name: flink's, 0: none */
