@@ -3,8 +3,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "coll.h"
 
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "opal/mca/base/mca_base_var.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+size_t zr_direct_bytes = (size_t)256 << 10;
 
 #define PRIORITY 78 /* above those that compute (tuned 30, han 35) and below ft */
 
@@ -89,12 +94,24 @@ int zr_below_init(zr_coll_module_t *m, const struct zr_call *call, ompi_request_
 
 static int run(mca_coll_base_module_t *module, const struct zr_call *call)
 {
-    struct zr_stage stage;
-    struct zr_call  inner;
-    int             rc;
+    zr_coll_module_t *m = (zr_coll_module_t *)module;
+    struct zr_stage   stage;
+    struct zr_call    inner;
+    bool              staged = zr_stage_needed(call), direct;
+    int               rc;
 
-    if (!zr_stage_needed(call)) {
-        return zr_below((zr_coll_module_t *)module, call);
+    if (zr_direct_fits(m, call)) {
+        /* Only what scatters puts its result where another rank's operands are. */
+        rc = zr_agree(m, call->comm, staged,
+                      call->sbuf == MPI_IN_PLACE && call->kind != ZR_allreduce &&
+                          call->kind != ZR_reduce,
+                      &direct);
+        if (rc != OMPI_SUCCESS || direct) {
+            return rc != OMPI_SUCCESS ? rc : zr_direct(call);
+        }
+    }
+    if (!staged) {
+        return zr_below(m, call);
     }
     rc = zr_stage_open(&stage, call, &inner);
     if (rc != OMPI_SUCCESS) {
@@ -102,7 +119,7 @@ static int run(mca_coll_base_module_t *module, const struct zr_call *call)
     }
     rc = zr_stage_in(&stage, call, &inner);
     if (rc == OMPI_SUCCESS) {
-        rc = zr_below((zr_coll_module_t *)module, &inner);
+        rc = zr_below(m, &inner);
     }
     if (rc == OMPI_SUCCESS) {
         rc = zr_stage_out(&stage, call, &inner);
@@ -236,6 +253,40 @@ static int reduce_local(const void *sbuf, void *rbuf, zr_count_t count, ompi_dat
     return rc;
 }
 
+static int alltoall(const void *sbuf, zr_count_t scount, ompi_datatype_t *stype, void *rbuf,
+                    zr_count_t rcount, ompi_datatype_t *rtype, ompi_communicator_t *comm,
+                    mca_coll_base_module_t *module)
+{
+    zr_coll_module_t *m = (zr_coll_module_t *)module;
+    struct zr_blocks  blocks = {sbuf,          (size_t)scount, stype, rbuf,
+                                (size_t)rcount, rtype,          comm,  true,
+                                MCA_COLL_BASE_TAG_ALLTOALL};
+    bool              direct;
+    int               rc = zr_blocks_fit(m, &blocks, &direct);
+
+    if (rc != OMPI_SUCCESS || direct) {
+        return rc != OMPI_SUCCESS ? rc : zr_blocks(&blocks);
+    }
+    return m->alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, m->alltoall_module);
+}
+
+static int allgather(const void *sbuf, zr_count_t scount, ompi_datatype_t *stype, void *rbuf,
+                     zr_count_t rcount, ompi_datatype_t *rtype, ompi_communicator_t *comm,
+                     mca_coll_base_module_t *module)
+{
+    zr_coll_module_t *m = (zr_coll_module_t *)module;
+    struct zr_blocks  blocks = {sbuf,          (size_t)scount, stype, rbuf,
+                                (size_t)rcount, rtype,          comm,  false,
+                                MCA_COLL_BASE_TAG_ALLGATHER};
+    bool              direct;
+    int               rc = zr_blocks_fit(m, &blocks, &direct);
+
+    if (rc != OMPI_SUCCESS || direct) {
+        return rc != OMPI_SUCCESS ? rc : zr_blocks(&blocks);
+    }
+    return m->allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, m->allgather_module);
+}
+
 /* ---- a communicator ---- */
 
 /* Keeps what is there and, in Open MPI 6, takes its place; 5 does that itself afterwards. */
@@ -270,6 +321,8 @@ static int module_enable(mca_coll_base_module_t *module, ompi_communicator_t *co
     ZR_REDUCTIONS(X)
 #undef X
     KEEP(reduce_local);
+    KEEP(alltoall);
+    KEEP(allgather);
     return OMPI_SUCCESS;
 }
 
@@ -304,11 +357,16 @@ static int module_disable(mca_coll_base_module_t *module, ompi_communicator_t *c
     ZR_REDUCTIONS(X)
 #undef X
     GIVE_BACK(reduce_local);
+    GIVE_BACK(alltoall);
+    GIVE_BACK(allgather);
     return OMPI_SUCCESS;
 }
 
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
+    if (zr_acc_get() != NULL) {
+        zr_direct_publish();
+    }
     return OMPI_SUCCESS;
 }
 
@@ -332,17 +390,32 @@ static mca_coll_base_module_t *comm_query(ompi_communicator_t *comm, int *priori
     ZR_REDUCTIONS(X)
 #undef X
     module->super.coll_reduce_local = reduce_local;
+    module->super.coll_alltoall     = alltoall;
+    module->super.coll_allgather    = allgather;
     *priority                       = PRIORITY;
     return &module->super;
 }
 
+extern __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_zerange_component;
+
 static int component_close(void)
 {
     zr_requests_end();
+    zr_acc_host_end();
     return OMPI_SUCCESS;
 }
 
-extern __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_zerange_component;
+static int component_register(void)
+{
+    (void)mca_base_component_var_register(
+        &mca_coll_zerange_component.collm_version, "direct_bytes",
+        "Bytes from which on collectives over device memory of one node's processes go piece by "
+        "piece instead of through host copies; 0: never. The same on all ranks",
+        MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        &zr_direct_bytes);
+    return OMPI_SUCCESS;
+}
+
 mca_coll_base_component_t mca_coll_zerange_component = {
     .collm_version = {
 #if OMPI_MAJOR_VERSION >= 6
@@ -353,6 +426,7 @@ mca_coll_base_component_t mca_coll_zerange_component = {
         .mca_component_name = "zerange",
         MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
         .mca_close_component = component_close,
+        .mca_register_component_params = component_register,
     },
     .collm_init_query = init_query,
     .collm_comm_query = comm_query,

@@ -55,9 +55,13 @@ struct zr_call {
     struct ompi_info_t  *info;   /* persistent */
 };
 
+/* Is every process of a communicator on this node, of this job, and has it this component? */
+enum zr_nearness { ZR_NOT_ASKED, ZR_NEAR, ZR_FAR };
+
 /* What was there before us, for one communicator. */
 typedef struct {
     mca_coll_base_module_t super;
+    enum zr_nearness       near;
 #define X(name)                                                                                    \
     mca_coll_base_module_##name##_fn_t      name;                                                  \
     mca_coll_base_module_t                 *name##_module;                                         \
@@ -69,7 +73,24 @@ typedef struct {
 #undef X
     mca_coll_base_module_reduce_local_fn_t reduce_local;
     mca_coll_base_module_t                *reduce_local_module;
+    mca_coll_base_module_alltoall_fn_t     alltoall;
+    mca_coll_base_module_t                *alltoall_module;
+    mca_coll_base_module_allgather_fn_t    allgather;
+    mca_coll_base_module_t                *allgather_module;
 } zr_coll_module_t;
+
+/* One call of a collective that moves a block between every two ranks. */
+struct zr_blocks {
+    const void          *sbuf;
+    size_t               scount;
+    ompi_datatype_t     *stype;
+    void                *rbuf;
+    size_t               rcount;
+    ompi_datatype_t     *rtype;
+    ompi_communicator_t *comm;
+    bool                 all; /* a block to send for each rank, not one for all */
+    int                  tag;
+};
 
 /* Host copies of those buffers of a call that are device memory. */
 struct zr_stage {
@@ -99,6 +120,31 @@ int zr_staged_begin(zr_coll_module_t *module, const struct zr_call *call, bool p
 
 /** No request is looked after any more. */
 void zr_requests_end(void);
+
+/* ---- among the processes of one node ---- */
+
+/* Bytes from which on a collective goes these ways; 0: never. The same on all ranks. */
+extern size_t zr_direct_bytes;
+
+/** Tells the other processes that this one has the component. Before MPI's exchange of such things. */
+void zr_direct_publish(void);
+bool zr_near(zr_coll_module_t *module, ompi_communicator_t *comm);
+/**
+ * All ranks tell what they have, since a buffer's place is known to its rank only.
+ *
+ * @param direct true on all of them if one has a device buffer and none calls in place
+ */
+int  zr_agree(zr_coll_module_t *module, ompi_communicator_t *comm, bool device, bool in_place,
+              bool *direct);
+
+/** Whether a reduction can go piece by piece, as far as all ranks know the same of it. */
+bool zr_direct_fits(zr_coll_module_t *module, const struct zr_call *call);
+/** All ranks together; each may have its buffers where it likes. */
+int  zr_direct(const struct zr_call *call);
+
+/** Whether blocks go all at once; asks the others where that may be. */
+int zr_blocks_fit(zr_coll_module_t *module, const struct zr_blocks *blocks, bool *direct);
+int zr_blocks(const struct zr_blocks *blocks);
 
 /* What lies below us. */
 int zr_below(zr_coll_module_t *module, const struct zr_call *call);

@@ -71,7 +71,7 @@ static int host_copy(const ompi_datatype_t *dtype, size_t count, const void *buf
     ptrdiff_t gap;
     ptrdiff_t span = opal_datatype_span(&dtype->super, count, &gap);
 
-    *block_p = malloc(span > 0 ? (size_t)span : 1);
+    *block_p = zr_acc_host_get(span > 0 ? (size_t)span : 1);
     if (*block_p == NULL) {
         fprintf(stderr, "zerange: reduction over %p: no memory for a host copy of %td bytes\n",
                 buffer, span);
@@ -110,8 +110,8 @@ int zr_stage_open(struct zr_stage *stage, const struct zr_call *call, struct zr_
 
 void zr_stage_close(struct zr_stage *stage)
 {
-    free(stage->send);
-    free(stage->recv);
+    zr_acc_host_put(stage->send);
+    zr_acc_host_put(stage->recv);
     stage->send = stage->recv = NULL;
 }
 

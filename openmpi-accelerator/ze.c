@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static struct zr_acc  the_acc;
 static bool           ready;
@@ -232,4 +233,123 @@ bool zr_acc_move(void *dst, const void *src, size_t size)
     done = zr_acc_copy(through, src, size) && zr_acc_copy(dst, through, size);
     free(through);
     return done;
+}
+
+/* ---- host memory that is kept ----
+ *
+ * The host's own, not Level Zero's: UCX with assertions aborts on ze-host memory (docs/ucx.md). A
+ * driver that keeps its last pinned pages finds these again. */
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define KEPT ((size_t)64 << 20) /* bytes of blocks that nobody uses */
+
+struct block {
+    struct block *next;
+    void         *ptr;
+    size_t        size;
+};
+
+static struct block   *idle, *used;
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER; /* of both lists */
+
+static void block_free(struct block *block)
+{
+    free(block->ptr);
+    free(block);
+}
+
+/* The smallest that is large enough, taken out of idle. */
+static struct block *block_take(size_t size)
+{
+    struct block **at, **best = NULL, *block;
+
+    for (at = &idle; *at != NULL; at = &(*at)->next) {
+        if ((*at)->size >= size && (best == NULL || (*at)->size < (*best)->size)) {
+            best = at;
+        }
+    }
+    if (best == NULL) {
+        return NULL;
+    }
+    block = *best;
+    *best = block->next;
+    return block;
+}
+
+static struct block *block_new(size_t size)
+{
+    struct block *block = malloc(sizeof(*block));
+
+    if (block == NULL) {
+        return NULL;
+    }
+    /* Others that are a little longer can use it too. */
+    block->size = (size_t)64 << 10;
+    while (block->size < size && block->size < KEPT) {
+        block->size <<= 1;
+    }
+    if (block->size < size) {
+        block->size = size;
+    }
+    if (posix_memalign(&block->ptr, block->size < HUGE_PAGE ? 4096 : HUGE_PAGE, block->size) != 0) {
+        free(block);
+        return NULL;
+    }
+    madvise(block->ptr, block->size, MADV_HUGEPAGE); /* a wish */
+    return block;
+}
+
+void *zr_acc_host_get(size_t size)
+{
+    struct block *block;
+
+    pthread_mutex_lock(&blocks_lock);
+    block = block_take(size);
+    if (block == NULL) {
+        block = block_new(size);
+    }
+    if (block != NULL) {
+        block->next = used;
+        used        = block;
+    }
+    pthread_mutex_unlock(&blocks_lock);
+    return block != NULL ? block->ptr : NULL;
+}
+
+/* The oldest of those that nobody uses go where there are too many. */
+void zr_acc_host_put(void *ptr)
+{
+    struct block **at, *block, *next;
+    size_t         kept = 0;
+
+    if (ptr == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&blocks_lock);
+    for (at = &used; (*at)->ptr != ptr; at = &(*at)->next) {
+    }
+    block       = *at;
+    *at         = block->next;
+    block->next = idle;
+    idle        = block;
+    for (at = &idle; *at != NULL && (kept += (*at)->size) <= KEPT; at = &(*at)->next) {
+    }
+    block = *at;
+    *at   = NULL;
+    pthread_mutex_unlock(&blocks_lock);
+    for (; block != NULL; block = next) {
+        next = block->next;
+        block_free(block);
+    }
+}
+
+void zr_acc_host_end(void)
+{
+    struct block *block, *next;
+
+    for (block = idle; block != NULL; block = next) {
+        next = block->next;
+        block_free(block);
+    }
+    idle = NULL;
 }

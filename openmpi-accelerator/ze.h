@@ -58,6 +58,17 @@ bool zr_acc_copy(void *dst, const void *src, size_t size);
 /** The same where the two may overlap. */
 bool zr_acc_move(void *dst, const void *src, size_t size);
 
+/**
+ * Host memory for copies to and from devices, kept for the next caller when it is given back: pages
+ * that are there, and that the driver may still know.
+ *
+ * @return NULL: there is none
+ */
+void *zr_acc_host_get(size_t size);
+void  zr_acc_host_put(void *ptr);
+/** What is kept goes. */
+void zr_acc_host_end(void);
+
 /** An immediate in-order list on the copy group of a device. */
 ze_result_t zr_acc_list_create(int device, ze_command_list_handle_t *list_p);
 
