@@ -26,6 +26,7 @@ done <<'END'
 2 4 zr_allreduce D D --objects 8 -m 4:32 --fit
 3 3 zr_allreduce D H --split 5:2 --unequal --map-offset --offset 4 -m 65536:262144
 3 2 zr_allreduce H D -m 512K:1M
+2 1 zr_allreduce D D --objects 8 -m 8M:8M
 3 3 zr_bcast D D --objects 8 -m 65536:262144
 2 2 zr_bcast H D --objects 3 -m 1:2 --fit
 3 3 zr_allgather D D --split 1:33 --offset 77 -m 65536:262144
