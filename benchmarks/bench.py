@@ -17,7 +17,9 @@ HOST = 'sm,self,cma,ze_copy'
 LIMIT_S = 180  # of one program; longer means that it hangs
 QUICK_S = 175  # --quick begins no round that would end later, less what comes after the rounds
 QUICK_REST_S = 25
-PARTS = ('bandwidth', 'bidirectional', 'latency', 'range', 'register', 'engines', 'host', 'growth')
+COLLECTIVES = ('allreduce', 'bcast', 'allgather', 'alltoall')
+PARTS = ('bandwidth', 'bidirectional', 'latency', 'range', 'register', 'engines', 'host', 'growth',
+         'collectives')
 
 
 def median(values):
@@ -193,7 +195,20 @@ class Bench:
         self.measure('latency', 'ze_range', lat + ['D', 'D'], latency, mine)
         self.measure('latency', 'posix', lat + ['H', 'H'], latency, {'UCX_TLS': 'posix,self,ze_copy'})
         self.measure('latency', 'CMA', lat + ['H', 'H'], latency, other)
+        if not o.quick:
+            self.one_round_collectives()
         self.one_round_alone()
+
+    def one_round_collectives(self):
+        """Open MPI's components on the device's side; stock Open MPI on the host's."""
+        ours = os.path.join(os.environ.get('builddir', '.'), '.libs')
+        for name in COLLECTIVES:
+            command = [f'zr_{name}', '-m', f'{MIB}:{4 * MIB}', '-i', '15', '-x', '3', '--objects',
+                       str(self.options.objects)]
+            self.measure(f'collectives {name}', 'ze_range', command + ['D', 'D'], 'avg_us',
+                         {'ZR_TEST_COMPONENTS': ours})
+            self.measure(f'collectives {name}', 'CMA', command + ['H', 'H'], 'avg_us',
+                         {'ZR_TEST_COMPONENTS': None, 'UCX_TLS': HOST})
 
     def one_round_alone(self):
         """What needs no second rank."""
@@ -312,6 +327,9 @@ class Bench:
                      'note': 'not used: device memory has no CPU mapping'})
         compare('latency D D', 'UCX CMA, H H', 'latency', 'ze_range', 'CMA', (65536, 65536), '<=',
                 1.0, 'us')
+        for name in COLLECTIVES if not o.quick else ():
+            compare(f'{name} D D, 2 ranks', 'the same H H, CMA', f'collectives {name}', 'ze_range',
+                    'CMA', (MIB, 4 * MIB), '<=', 1.0, 'us')
         compare(f'{o.objects} objects', 'one object', 'bandwidth', 'ze_range', 'one object',
                 (MIB, 64 * MIB), '>=', 0.97, 'MB/s')
         for size in self.sizes('hit / ucs_rcache', 'ze_range') or [0]:

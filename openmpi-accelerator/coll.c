@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t zr_direct_bytes = (size_t)256 << 10;
+size_t zr_direct_bytes = (size_t)256 << 10, zr_direct_piece = (size_t)1 << 20;
 
 #define PRIORITY 78 /* above those that compute (tuned 30, han 35) and below ft */
 
@@ -97,20 +97,12 @@ static int run(mca_coll_base_module_t *module, const struct zr_call *call)
     zr_coll_module_t *m = (zr_coll_module_t *)module;
     struct zr_stage   stage;
     struct zr_call    inner;
-    bool              staged = zr_stage_needed(call), direct;
     int               rc;
 
     if (zr_direct_fits(m, call)) {
-        /* Only what scatters puts its result where another rank's operands are. */
-        rc = zr_agree(m, call->comm, staged,
-                      call->sbuf == MPI_IN_PLACE && call->kind != ZR_allreduce &&
-                          call->kind != ZR_reduce,
-                      &direct);
-        if (rc != OMPI_SUCCESS || direct) {
-            return rc != OMPI_SUCCESS ? rc : zr_direct(call);
-        }
+        return zr_direct(call);
     }
-    if (!staged) {
+    if (!zr_stage_needed(call)) {
         return zr_below(m, call);
     }
     rc = zr_stage_open(&stage, call, &inner);
@@ -261,13 +253,10 @@ static int alltoall(const void *sbuf, zr_count_t scount, ompi_datatype_t *stype,
     struct zr_blocks  blocks = {sbuf,          (size_t)scount, stype, rbuf,
                                 (size_t)rcount, rtype,          comm,  true,
                                 MCA_COLL_BASE_TAG_ALLTOALL};
-    bool              direct;
-    int               rc = zr_blocks_fit(m, &blocks, &direct);
 
-    if (rc != OMPI_SUCCESS || direct) {
-        return rc != OMPI_SUCCESS ? rc : zr_blocks(&blocks);
-    }
-    return m->alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, m->alltoall_module);
+    return zr_blocks_fit(m, &blocks) ?
+               zr_blocks(&blocks) :
+               m->alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, m->alltoall_module);
 }
 
 static int allgather(const void *sbuf, zr_count_t scount, ompi_datatype_t *stype, void *rbuf,
@@ -278,13 +267,10 @@ static int allgather(const void *sbuf, zr_count_t scount, ompi_datatype_t *stype
     struct zr_blocks  blocks = {sbuf,          (size_t)scount, stype, rbuf,
                                 (size_t)rcount, rtype,          comm,  false,
                                 MCA_COLL_BASE_TAG_ALLGATHER};
-    bool              direct;
-    int               rc = zr_blocks_fit(m, &blocks, &direct);
 
-    if (rc != OMPI_SUCCESS || direct) {
-        return rc != OMPI_SUCCESS ? rc : zr_blocks(&blocks);
-    }
-    return m->allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, m->allgather_module);
+    return zr_blocks_fit(m, &blocks) ? zr_blocks(&blocks) :
+                                       m->allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm,
+                                                    m->allgather_module);
 }
 
 /* ---- a communicator ---- */
@@ -409,10 +395,16 @@ static int component_register(void)
 {
     (void)mca_base_component_var_register(
         &mca_coll_zerange_component.collm_version, "direct_bytes",
-        "Bytes from which on collectives over device memory of one node's processes go piece by "
-        "piece instead of through host copies; 0: never. The same on all ranks",
+        "Bytes from which on allreduce, reduce, reduce_scatter, alltoall and allgather of one "
+        "node's processes go from buffer to buffer, reductions piece by piece; 0: never. The same "
+        "on all ranks",
         MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
         &zr_direct_bytes);
+    (void)mca_base_component_var_register(
+        &mca_coll_zerange_component.collm_version, "direct_piece",
+        "Bytes of all ranks' operands that a rank reduces at a time. The same on all ranks",
+        MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        &zr_direct_piece);
     return OMPI_SUCCESS;
 }
 

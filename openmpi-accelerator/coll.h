@@ -123,28 +123,23 @@ void zr_requests_end(void);
 
 /* ---- among the processes of one node ---- */
 
-/* Bytes from which on a collective goes these ways; 0: never. The same on all ranks. */
-extern size_t zr_direct_bytes;
+/* A buffer's place is known to its rank only, so these ways are taken whatever it is: all ranks
+ * have to do the same. */
+
+/* Bytes from which on a collective goes these ways, 0: never; bytes that a rank reduces at a time, of
+ * all ranks together. The same on all ranks. */
+extern size_t zr_direct_bytes, zr_direct_piece;
 
 /** Tells the other processes that this one has the component. Before MPI's exchange of such things. */
 void zr_direct_publish(void);
 bool zr_near(zr_coll_module_t *module, ompi_communicator_t *comm);
-/**
- * All ranks tell what they have, since a buffer's place is known to its rank only.
- *
- * @param direct true on all of them if one has a device buffer and none calls in place
- */
-int  zr_agree(zr_coll_module_t *module, ompi_communicator_t *comm, bool device, bool in_place,
-              bool *direct);
-
-/** Whether a reduction can go piece by piece, as far as all ranks know the same of it. */
+/** Whether a reduction goes piece by piece. */
 bool zr_direct_fits(zr_coll_module_t *module, const struct zr_call *call);
-/** All ranks together; each may have its buffers where it likes. */
 int  zr_direct(const struct zr_call *call);
 
-/** Whether blocks go all at once; asks the others where that may be. */
-int zr_blocks_fit(zr_coll_module_t *module, const struct zr_blocks *blocks, bool *direct);
-int zr_blocks(const struct zr_blocks *blocks);
+/** Whether blocks go all at once. */
+bool zr_blocks_fit(zr_coll_module_t *module, const struct zr_blocks *blocks);
+int  zr_blocks(const struct zr_blocks *blocks);
 
 /* What lies below us. */
 int zr_below(zr_coll_module_t *module, const struct zr_call *call);

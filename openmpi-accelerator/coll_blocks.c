@@ -32,6 +32,13 @@ static int copy_own(const struct zr_blocks *b, const char *from, char *to)
     return ompi_datatype_sndrcv(from, b->scount, b->stype, to, b->rcount, b->rtype);
 }
 
+static int send_block(const struct zr_blocks *b, const void *from, size_t count,
+                      ompi_datatype_t *type, int rank, ompi_request_t **request)
+{
+    return MCA_PML_CALL(isend((void *)from, count, type, rank, b->tag, MCA_PML_BASE_SEND_STANDARD,
+                              b->comm, request));
+}
+
 static int exchange(const struct zr_blocks *b, ompi_request_t **requests)
 {
     int ranks = ompi_comm_size(b->comm), rank = ompi_comm_rank(b->comm), k, other, n = 0;
@@ -45,13 +52,15 @@ static int exchange(const struct zr_blocks *b, ompi_request_t **requests)
     }
     for (k = 1; k < ranks && rc == OMPI_SUCCESS; k++) {
         other = (rank + k) % ranks;
-        rc    = MCA_PML_CALL(isend(b->all ? block_at(b->sbuf, (size_t)other, b->scount, b->stype) :
-                                            (char *)b->sbuf,
-                                   b->scount, b->stype, other, b->tag, MCA_PML_BASE_SEND_STANDARD,
-                                   b->comm, &requests[n]));
+        rc    = b->sbuf == MPI_IN_PLACE ?
+                    send_block(b, block_at(b->rbuf, (size_t)rank, b->rcount, b->rtype), b->rcount,
+                               b->rtype, other, &requests[n]) :
+                    send_block(b, b->all ? block_at(b->sbuf, (size_t)other, b->scount, b->stype) :
+                                           b->sbuf,
+                               b->scount, b->stype, other, &requests[n]);
         n += rc == OMPI_SUCCESS;
     }
-    if (rc == OMPI_SUCCESS) {
+    if (rc == OMPI_SUCCESS && b->sbuf != MPI_IN_PLACE) {
         rc = copy_own(b, b->all ? block_at(b->sbuf, (size_t)rank, b->scount, b->stype) : b->sbuf,
                       block_at(b->rbuf, (size_t)rank, b->rcount, b->rtype));
     }
@@ -59,19 +68,11 @@ static int exchange(const struct zr_blocks *b, ompi_request_t **requests)
     return rc != OMPI_SUCCESS ? rc : ended;
 }
 
-int zr_blocks_fit(zr_coll_module_t *m, const struct zr_blocks *b, bool *direct)
+/* In place, an alltoall has nowhere to put a block before its own has been read. */
+bool zr_blocks_fit(zr_coll_module_t *m, const struct zr_blocks *b)
 {
-    size_t bytes = b->rcount * b->rtype->super.size;
-    bool   device;
-
-    *direct = false;
-    if (zr_direct_bytes == 0 || bytes < zr_direct_bytes || !zr_near(m, b->comm)) {
-        return OMPI_SUCCESS;
-    }
-    device = zr_acc_is_device((const char *)b->rbuf + b->rtype->super.true_lb) ||
-             (b->sbuf != MPI_IN_PLACE &&
-              zr_acc_is_device((const char *)b->sbuf + b->stype->super.true_lb));
-    return zr_agree(m, b->comm, device, b->sbuf == MPI_IN_PLACE, direct);
+    return zr_direct_bytes > 0 && b->rcount * b->rtype->super.size >= zr_direct_bytes &&
+           !(b->all && b->sbuf == MPI_IN_PLACE) && zr_near(m, b->comm);
 }
 
 int zr_blocks(const struct zr_blocks *b)

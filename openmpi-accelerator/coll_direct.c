@@ -19,8 +19,7 @@
 
 #define IN_TAG MCA_COLL_BASE_TAG_ALLREDUCE
 #define OUT_TAG MCA_COLL_BASE_TAG_ALLGATHER
-#define PIECE ((size_t)1 << 20)   /* bytes of a piece at two ranks; what a core's cache holds */
-#define LEAST ((size_t)128 << 10) /* at many */
+#define LEAST ((size_t)64 << 10) /* bytes of a rank's piece */
 
 /* ---- who can ---- */
 
@@ -73,16 +72,6 @@ bool zr_near(zr_coll_module_t *m, ompi_communicator_t *comm)
     return m->near == ZR_NEAR;
 }
 
-int zr_agree(zr_coll_module_t *m, ompi_communicator_t *comm, bool device, bool in_place,
-             bool *direct)
-{
-    int flags = (device ? 1 : 0) | (in_place ? 2 : 0), rc;
-
-    rc      = m->allreduce(MPI_IN_PLACE, &flags, 1, MPI_INT, MPI_BOR, comm, m->allreduce_module);
-    *direct = flags == 1;
-    return rc;
-}
-
 static size_t bytes_of(const struct zr_call *call)
 {
     int    k;
@@ -107,6 +96,7 @@ bool zr_direct_fits(zr_coll_module_t *m, const struct zr_call *call)
 {
     const ompi_datatype_t *type = call->dtype;
 
+    /* Scans have an order of their own. */
     if (call->kind == ZR_scan || call->kind == ZR_exscan || zr_direct_bytes == 0 ||
         !ompi_op_is_commute(call->op) || !ompi_datatype_is_predefined(type) ||
         type->super.lb != 0 || (size_t)(type->super.ub - type->super.lb) != type->super.size ||
@@ -129,6 +119,7 @@ struct direct {
     const char           *from;
     char                 *to;
     char                 *staging;       /* a piece of each rank, for two rounds */
+    char                 *kept; /* results that have to wait: others still read their place */
     ompi_request_t      **requests;
     int                   rc; /* the first failure; the others wait for us all the same */
 };
@@ -263,7 +254,7 @@ static void end_round(struct direct *d, size_t round)
     if (gets(d, d->rank)) {
         target = d->to + place(d, d->rank, round);
     } else if (d->call->kind != ZR_reduce) {
-        target = d->to + round * d->piece * d->size;
+        target = (d->kept != NULL ? d->kept : d->to) + round * d->piece * d->size;
     }
     if (target != NULL && !zr_acc_copy(target, result, count * d->size)) {
         note(d, OMPI_ERROR);
@@ -324,7 +315,7 @@ static int open_direct(struct direct *d, const struct zr_call *call)
                          .from  = call->sbuf == MPI_IN_PLACE ? call->rbuf : call->sbuf,
                          .to    = call->rbuf,
                          .rc    = OMPI_SUCCESS};
-    bytes    = 2 * PIECE / (size_t)d->ranks;
+    bytes    = zr_direct_piece / (size_t)d->ranks;
     d->piece = (bytes < LEAST ? LEAST : bytes) / d->size;
     n        = (size_t)d->ranks;
     d->first    = calloc(2 * n, sizeof(*d->first));
@@ -337,6 +328,13 @@ static int open_direct(struct direct *d, const struct zr_call *call)
     d->staging = zr_acc_host_get(2 * n * d->piece * d->size);
     if (d->staging == NULL) {
         goto err;
+    }
+    if (call->sbuf == MPI_IN_PLACE && call->kind != ZR_allreduce && call->kind != ZR_reduce) {
+        d->kept = zr_acc_host_get(d->count[d->rank] * d->size);
+        if (d->kept == NULL) {
+            zr_acc_host_put(d->staging);
+            goto err;
+        }
     }
     for (k = 0; k < 2 * KINDS * n; k++) {
         d->requests[k] = MPI_REQUEST_NULL;
@@ -370,6 +368,10 @@ int zr_direct(const struct zr_call *call)
     }
     drain(&d, 0);
     drain(&d, 1);
+    if (d.kept != NULL && !zr_acc_copy(d.to, d.kept, d.count[d.rank] * d.size)) {
+        note(&d, OMPI_ERROR);
+    }
+    zr_acc_host_put(d.kept);
     zr_acc_host_put(d.staging);
     free(d.first);
     free(d.requests);
