@@ -10,6 +10,7 @@
 #include <string.h>
 
 size_t zr_direct_bytes = (size_t)256 << 10, zr_direct_piece = (size_t)1 << 20;
+int    zr_coll_verbose;
 
 #define PRIORITY 78 /* above those that compute (tuned 30, han 35) and below ft */
 
@@ -350,6 +351,12 @@ static int module_disable(mca_coll_base_module_t *module, ompi_communicator_t *c
 
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
+    return OMPI_SUCCESS;
+}
+
+/* What processes tell each other is exchanged after this and before init_query. */
+static int component_open(void)
+{
     if (zr_acc_get() != NULL) {
         zr_direct_publish();
     }
@@ -405,6 +412,11 @@ static int component_register(void)
         "Bytes of all ranks' operands that a rank reduces at a time. The same on all ranks",
         MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
         &zr_direct_piece);
+    (void)mca_base_component_var_register(
+        &mca_coll_zerange_component.collm_version, "verbose",
+        "1: a line for each communicator whose long collectives go from buffer to buffer",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_LOCAL,
+        &zr_coll_verbose);
     return OMPI_SUCCESS;
 }
 
@@ -417,6 +429,7 @@ mca_coll_base_component_t mca_coll_zerange_component = {
 #endif
         .mca_component_name = "zerange",
         MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+        .mca_open_component  = component_open,
         .mca_close_component = component_close,
         .mca_register_component_params = component_register,
     },

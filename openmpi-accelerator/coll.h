@@ -129,6 +129,7 @@ void zr_requests_end(void);
 /* Bytes from which on a collective goes these ways, 0: never; bytes that a rank reduces at a time, of
  * all ranks together. The same on all ranks. */
 extern size_t zr_direct_bytes, zr_direct_piece;
+extern int    zr_coll_verbose;
 
 /** Tells the other processes that this one has the component. Before MPI's exchange of such things. */
 void zr_direct_publish(void);

@@ -54,6 +54,9 @@ static bool find_near(const ompi_communicator_t *comm)
 
     for (k = 0; k < ompi_comm_size(comm); k++) {
         proc = ompi_comm_peer_lookup(comm, k);
+        if (proc == me) {
+            continue;
+        }
         if (proc->super.proc_name.jobid != me->super.proc_name.jobid ||
             !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags) || !has_component(proc)) {
             return false;
@@ -68,6 +71,10 @@ bool zr_near(zr_coll_module_t *m, ompi_communicator_t *comm)
         m->near = !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 && find_near(comm) ?
                       ZR_NEAR :
                       ZR_FAR;
+        if (m->near == ZR_NEAR && zr_coll_verbose > 0) {
+            fprintf(stderr, "zerange: coll: %s, %d ranks: long collectives go from buffer to buffer\n",
+                    comm->c_name, ompi_comm_size(comm));
+        }
     }
     return m->near == ZR_NEAR;
 }

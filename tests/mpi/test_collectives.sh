@@ -47,7 +47,9 @@ done
 # Short messages too, the way of long ones among the processes of a node.
 for n in 3 ${ZERANGE_NIGHTLY:+2 4 8}; do
     matrix "$n ranks, directly" "$n" --mca coll_zerange_direct_bytes 1 \
-        "$builddir/tests/mpi/collectives" ${ZERANGE_NIGHTLY:+all} allgather allreduce alltoall \
+        --mca coll_zerange_verbose 1 "$builddir/tests/mpi/collectives" ${ZERANGE_NIGHTLY:+all} allgather allreduce alltoall \
         reduce reduce_scatter reduce_scatter_block
+    [ "$(grep -c 'go from buffer to buffer' "$work/err")" -ge "$n" ] ||
+        { bad "$n ranks: not directly"; cat "$work/err"; }
 done
 finish
