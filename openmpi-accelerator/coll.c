@@ -12,7 +12,7 @@
 size_t zr_direct_bytes = (size_t)256 << 10, zr_direct_piece = (size_t)1 << 20;
 int    zr_coll_verbose;
 
-#define PRIORITY 78 /* above those that compute (tuned 30, han 35) and below ft */
+#define PRIORITY 79 /* above those that compute (tuned 30, han 35) and accelerator (78) */
 
 static void module_construct(zr_coll_module_t *module)
 {
