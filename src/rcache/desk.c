@@ -33,12 +33,18 @@ static int barrier(int command)
 
 /* ---- a desk's life ---- */
 
-static void move(struct zr_desk_place *place)
+/* What @a place counts of @a region, of which its thread takes no more, goes to the region's state.
+ * While it counts none the thread may write another region there, and then a count: who reads that
+ * count reads that region after it. */
+static void move(struct zr_desk_place *place, struct zr_rcache_region *region)
 {
-    struct zr_rcache_region *region = atomic_load(&place->region);
-    uint64_t                 count  = atomic_load(&place->count);
+    uint64_t count;
 
-    if (count != 0) {
+    if (atomic_load(&place->region) != region) {
+        return;
+    }
+    count = atomic_load(&place->count);
+    if (count != 0 && atomic_load(&place->region) == region) {
         atomic_fetch_add(&region->state, (int64_t)count * ZR_RCACHE_REF);
         atomic_store(&place->count, 0);
     }
@@ -56,7 +62,7 @@ static void leave_set(struct zr_desk *desk)
     }
     pthread_mutex_lock(set->lock);
     for (k = 0; k < ZR_DESK_PLACES; k++) {
-        move(&desk->places[k]);
+        move(&desk->places[k], atomic_load(&desk->places[k].region));
     }
     for (link = &set->first; *link != desk; link = &(*link)->next) {
     }
@@ -238,11 +244,7 @@ void zr_desks_fold(struct zr_desks *desks, struct zr_rcache_region *region)
     struct zr_desk *desk;
 
     for (desk = desks->first; desk != NULL; desk = desk->next) {
-        struct zr_desk_place *place = zr_desk_place(desk, region);
-
-        if (atomic_load(&place->region) == region) {
-            move(place);
-        }
+        move(zr_desk_place(desk, region), region);
     }
 }
 

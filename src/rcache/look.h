@@ -63,7 +63,7 @@ static inline void zr_desk_count(struct zr_desk *desk, struct zr_rcache_region *
         }
         atomic_store_explicit(&place->region, region, memory_order_relaxed);
     }
-    atomic_store_explicit(&place->count, counts + 1, memory_order_relaxed);
+    atomic_store_explicit(&place->count, counts + 1, memory_order_release); /* after the region */
 }
 
 /* A region that answers @a request, counted at the calling thread's @a desk; NULL if there is none

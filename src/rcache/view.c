@@ -23,7 +23,7 @@ struct entry {
 
 struct chunk {
     struct zr_retired retired;
-    unsigned          count;
+    unsigned          count, live; /* entries, and those that are not taken out: of writers */
     struct entry      entries[];
 };
 
@@ -32,7 +32,7 @@ struct chunk {
 struct slot {
     uint64_t                space, start;
     _Atomic uint64_t        before_max; /* largest end in the key's space in the slots before, or
-                                           more: it does not shrink */
+                                           more: it shrinks only with the array */
     _Atomic(struct chunk *) chunk;
 };
 
@@ -260,7 +260,7 @@ static struct chunk *chunk_new(unsigned room)
     struct chunk *chunk = malloc(sizeof(*chunk) + room * sizeof(chunk->entries[0]));
 
     if (chunk != NULL) {
-        chunk->count = 0;
+        chunk->count = chunk->live = 0;
     }
     return chunk;
 }
@@ -279,6 +279,7 @@ static void append(struct chunk *chunk, uint64_t space, uint64_t start, uint64_t
         entry->max_end = entry[-1].max_end;
     }
     chunk->count++;
+    chunk->live++;
 }
 
 static void append_region(struct chunk *chunk, struct zr_rcache_region *region)
@@ -413,6 +414,33 @@ static struct zr_view_array *array_split(const struct zr_view_array *old, size_t
     return array;
 }
 
+/* The array without slot @a at, whose neighbour before it takes what begins there from now on. */
+static struct zr_view_array *array_without(const struct zr_view_array *old, size_t at)
+{
+    const size_t          count = old->count - 1;
+    struct zr_view_array *array = malloc(sizeof(*array) + count * sizeof(struct slot));
+    struct slot          *slot;
+    size_t                k;
+    uint64_t              max, before;
+
+    if (array == NULL) {
+        return NULL;
+    }
+    array->count = count;
+    memcpy(array->slots, old->slots, at * sizeof(struct slot));
+    memcpy(array->slots + at, old->slots + at + 1, (array->count - at) * sizeof(struct slot));
+    for (k = at > 0 ? at : 1; k < array->count; k++) {
+        slot = &array->slots[k];
+        max  = chunk_max(atomic_load(&slot[-1].chunk), slot->space);
+        if (slot[-1].space == slot->space) {
+            before = atomic_load(&slot[-1].before_max);
+            max    = before > max ? before : max;
+        }
+        atomic_init(&slot->before_max, max);
+    }
+    return array;
+}
+
 static struct zr_view_array *array_first(struct chunk *chunk)
 {
     struct zr_view_array *array = malloc(sizeof(*array) + sizeof(struct slot));
@@ -476,6 +504,21 @@ void zr_view_insert(struct zr_view *view, struct zr_rcache_region *region)
     }
 }
 
+/* Addresses that do not come again must not leave their chunks behind. */
+static void drop_dead(struct zr_view *view, const struct zr_view_array *array, size_t at,
+                      struct chunk *chunk)
+{
+    struct zr_view_array *shorter;
+
+    if (chunk->live == 0 && array->count > 1) {
+        shorter = array_without(array, at);
+        if (shorter != NULL) {
+            publish(view, shorter);
+            retire_chunk(view, chunk);
+        }
+    }
+}
+
 void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region)
 {
     struct zr_view_array *array = atomic_load(&view->array);
@@ -494,6 +537,8 @@ void zr_view_remove(struct zr_view *view, struct zr_rcache_region *region)
             if (atomic_load(&chunk->entries[k].region) == region) {
                 atomic_store(&chunk->entries[k].region, NULL);
                 view->regions--;
+                chunk->live--;
+                drop_dead(view, array, at, chunk);
                 return;
             }
         }

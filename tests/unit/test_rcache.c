@@ -3,6 +3,7 @@
 #include "rcache/look.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -813,7 +814,7 @@ static void the_view_finds_what_a_list_finds(void **state)
     for (round = 0; round < ROUNDS; round++) {
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         k      = (unsigned)(random >> 33) % COUNT;
-        if (!in[k] && round % 4 != 0) {
+        if (!in[k] && (round < ROUNDS / 2 ? round % 4 != 0 : round % 8 == 1)) {
             struct zr_rcache_region *r = &regions[k];
 
             r->node.space  = 1 + k % 3;
@@ -823,7 +824,7 @@ static void the_view_finds_what_a_list_finds(void **state)
             atomic_store(&r->state, 0);
             zr_view_insert(&view, r);
             in[k] = true;
-        } else if (in[k] && round % 8 == 0) {
+        } else if (in[k] && (round >= ROUNDS / 2 || round % 8 == 0)) {
             zr_view_hide(&view, &regions[k]);
             zr_view_remove(&view, &regions[k]);
             in[k] = false;
@@ -856,10 +857,118 @@ static void the_view_finds_what_a_list_finds(void **state)
     free(in);
 }
 
+/* Regions that share a place of a desk: while the references of one that is hidden are moved to its
+ * state, its thread takes and gives back those of the other. None of them may get lost. */
+struct sharing {
+    struct zr_view          *view;
+    struct zr_rcache_region *kept;
+    atomic_bool              stop;
+    atomic_uint              turns; /* uses of the other */
+    int64_t                  left;  /* references at the end */
+};
+
+static void *use_both(void *arg)
+{
+    struct sharing          *s      = arg;
+    struct zr_rcache_request hidden = {1, 0x1000, 0x1000, NULL, NULL};
+    struct zr_rcache_request kept   = {1, 0x9000, 0x1000, NULL, NULL};
+    struct zr_desk          *desk   = zr_desk_open(&s->view->desks);
+    struct zr_rcache_region *held[3];
+    unsigned                 k, turn = 0;
+    bool                     last;
+
+    while (!atomic_load(&s->stop)) {
+        held[0] = zr_view_acquire(s->view, desk, &hidden);
+        if (held[0] != NULL) {
+            if (!zr_view_release(desk, held[0], &last)) {
+                atomic_fetch_sub(&held[0]->state, ZR_RCACHE_REF);
+            }
+            atomic_fetch_add(&s->turns, 1);
+        }
+        for (volatile unsigned pause = turn++ % 1024; pause > 0; pause--) {
+        }
+        for (k = 0; k < 3; k++) {
+            held[k] = zr_view_acquire(s->view, desk, &kept);
+        }
+        while (k-- > 0) {
+            if (!zr_view_release(desk, held[k], &last)) {
+                atomic_fetch_sub(&held[k]->state, ZR_RCACHE_REF);
+            }
+        }
+    }
+    s->left = atomic_load(&s->kept->state);
+    if (atomic_load(&zr_desk_place(desk, s->kept)->region) == s->kept) {
+        s->left += (int64_t)atomic_load(&zr_desk_place(desk, s->kept)->count) * ZR_RCACHE_REF;
+    }
+    return NULL;
+}
+
+static void a_shared_place_loses_no_reference(void **state)
+{
+    enum { COUNT = 2000, ROUNDS = 2000 };
+    static struct zr_view    view;
+    static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
+    struct zr_rcache_region *regions = calloc(COUNT, sizeof(*regions)), *hidden = &regions[0];
+    struct zr_desk          *desk;
+    struct sharing           s = {.view = &view};
+    pthread_t                thread;
+    unsigned                 k;
+
+    zr_desks_init(&view.desks, &lock);
+    desk = zr_desk_open(&view.desks);
+    assert_non_null(desk);
+    for (k = 1; zr_desk_place(desk, &regions[k]) != zr_desk_place(desk, hidden); k++) {
+        assert_true(k + 1 < COUNT);
+    }
+    s.kept       = &regions[k];
+    hidden->node = (struct zr_itree_node){.space = 1, .start = 0x1000, .end = 0x2000};
+    s.kept->node = (struct zr_itree_node){.space = 1, .start = 0x9000, .end = 0xa000};
+    zr_view_insert(&view, hidden);
+    zr_view_insert(&view, s.kept);
+    pthread_create(&thread, NULL, use_both, &s);
+    for (k = 0; k < ROUNDS; k++) {
+        unsigned turn = atomic_load(&s.turns);
+
+        while (atomic_load(&s.turns) == turn) {
+            sched_yield();
+        }
+        pthread_mutex_lock(&lock);
+        zr_view_hide(&view, hidden);
+        atomic_fetch_and(&hidden->state, ~(int64_t)ZR_RCACHE_HIDDEN);
+        pthread_mutex_unlock(&lock);
+    }
+    atomic_store(&s.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(s.left, 0);
+    zr_view_fini(&view);
+    free(regions);
+}
+
+/* The view keeps memory for the regions that are there, not for all that ever were. */
+static void what_is_gone_takes_no_memory(void **state)
+{
+    enum { LIVE = 200, ALL = 40000 };
+    struct owner      owner;
+    struct zr_rcache *cache = make(&owner, LIVE, UINT64_MAX, false);
+    size_t            before = 0;
+    unsigned          k;
+
+    for (k = 0; k < ALL; k++) {
+        touch(cache, 1 + k / 1000, UINT64_C(0x10000) * k, 0x8000, 1);
+        if (k == ALL / 10) {
+            before = mallinfo2().uordblks;
+        }
+    }
+    assert_true(mallinfo2().uordblks < before + (1 << 18));
+    assert_int_equal(zr_rcache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_view_finds_what_a_list_finds),
+        cmocka_unit_test(a_shared_place_loses_no_reference),
+        cmocka_unit_test(what_is_gone_takes_no_memory),
         cmocka_unit_test(requests_that_hit),
         cmocka_unit_test(refuses_nothing_and_wrap),
         cmocka_unit_test(widened_region_serves_neighbours),
