@@ -211,8 +211,11 @@ static unsigned zr_import_batch(void)
     return (unsigned)ZR_MAX(limit.rlim_cur / 8, 1u);
 }
 
-/* The next entries from *first_p on that are not known, at most as many as a batch has; 0: there are
- * none. */
+/* The first batch is short, so that this process begins while the exporter makes the next. */
+#define ZR_IMPORT_FIRST 32u
+#define ZR_IMPORT_MORE  3u /* times as many in the next one */
+
+/* The next entries from *first_p on that are not known, at most as many as a batch has; 0: none. */
 static unsigned zr_import_next(const struct zr_import *import, unsigned batch, unsigned *first_p)
 {
     unsigned first = *first_p, count = 0;
@@ -231,7 +234,7 @@ static unsigned zr_import_next(const struct zr_import *import, unsigned batch, u
 /* Fetch entries [first, first+count), none of which is known, and make objects of them. */
 static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange *x,
                                    struct zr_i915 *dev, unsigned first, unsigned count,
-                                   unsigned batch, unsigned *got_p)
+                                   unsigned next_batch, unsigned *got_p)
 {
     int                 fds[ZR_BROKER_MAX_FDS];
     struct zr_imported *object = NULL;
@@ -242,7 +245,7 @@ static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange 
         return result;
     }
     next  = first + got;
-    count = zr_import_next(import, batch, &next);
+    count = zr_import_next(import, next_batch, &next);
     if (count > 0) {
         zr_exchange_ahead(x, next, count);
     }
@@ -281,7 +284,8 @@ static ze_result_t zr_import_late(const struct zr_import *import, const struct z
 static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchange *x,
                                      struct zr_i915 *dev)
 {
-    unsigned    batch = zr_import_batch(), first = 0, got = 0, count;
+    unsigned    most = zr_import_batch(), batch = ZR_MIN(most, ZR_IMPORT_FIRST);
+    unsigned    first = 0, got = 0, count;
     uint64_t    start = zr_time_ns();
     ze_result_t result;
 
@@ -290,6 +294,7 @@ static ze_result_t zr_import_objects(struct zr_import *import, struct zr_exchang
     }
     zr_import_use_known(import, x, dev);
     while ((count = zr_import_next(import, batch, &first)) > 0) {
+        batch  = ZR_MIN(most, batch * ZR_IMPORT_MORE);
         result = zr_import_late(import, x, start, first);
         if (result == ZE_RESULT_SUCCESS) {
             result = zr_import_fetch(import, x, dev, first, count, batch, &got);
