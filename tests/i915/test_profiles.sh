@@ -3,7 +3,7 @@
 # hardware may ("dirty", reproduced by its seed). In check: a part of them on each profile but pvc,
 # on which each runs by itself, and two seeds; with ZERANGE_NIGHTLY=1: all of them, and 20 seeds, on
 # each profile.
-# ZERANGE_TEST_PROFILES="dg2 mtl" takes these profiles only. As many tests run at once as there are
+# ZR_TEST_PROFILES="dg2 mtl" takes these profiles only. As many tests run at once as there are
 # CPUs; the table at the end has a line for each profile.
 set -u
 builddir=${builddir:?set by make check}
@@ -17,7 +17,7 @@ whole=(tests/ze/test_basic tests/ze/test_bench_buffers tests/ze/test_compat test
     tests/ze/test_range_export tests/ze/test_range_limits tests/ze/test_range_rules
     tests/ze/test_range_snapshot tests/ze/test_sysman tests/ze/test_threads tests/ze/test_usm_ipc
     tests/unit/test_range tests/ipc/test_ipc)
-read -r -a profiles <<<"${ZERANGE_TEST_PROFILES:-pvc tgl dg2 mtl pvc-fused pvc-uneven guc2 guc4 guc9 \
+read -r -a profiles <<<"${ZR_TEST_PROFILES:-pvc tgl dg2 mtl pvc-fused pvc-uneven guc2 guc4 guc9 \
     execlists2 execlists4 execlists9}"
 
 # one PROFILE DIRTY TEST: says what failed; a line for the table in $work/done.
