@@ -1,70 +1,188 @@
 #!/usr/bin/env bash
-# UCX's choice against what else it could take, for one message between two processes on device
-# memory: tag latency by size with UCX choosing, with ze_range kept away, and with ze_range forced
-# (rendezvous from the first byte). Exits 1 where another way is more than 10 % faster than the
-# choice. Its last lines are settings of UCX_ZE_RANGE_* that fit this machine.
+# choice.sh [--rounds N] [--memory TYPES] [--objects N] [--sizes "BYTES..."] [TEST...]
+# UCX's choicest each other way it could take, for one message between two processes: latency
+# by size with UCX choosing, and with each way forced. TESTs are ucx_perftest's (tag_lat, ucp_am_lat,
+# stream_lat, ucp_put_lat, ucp_get), TYPES its memory types (ze-device), N > 0 makes device memory
+# ranges of N objects. A round runs every way once, each time from another one on; a way's time is the
+# least of its rounds' medians, as whatever else runs only adds. UCX itself says which way its choice is:
+# the way that forces the same is more samples of it, and shows what such a ratio is worth. Exits 1
+# where another way is more than 10 % faster than the choice. The last lines of tag_lat are settings of UCX_ZE_RANGE_* for this machine.
 # SPDX-License-Identifier: BSD-3-Clause
 set -uo pipefail
-rounds=${1:-5}
+rounds=5 memory=ze-device objects=0
+sizes="8 256 1024 4096 16384 65536 131072 262144 524288 1048576 4194304 16777216 67108864"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --rounds) rounds=$2 ;;
+    --memory) memory=$2 ;;
+    --objects) objects=$2 ;;
+    --sizes) sizes=$2 ;;
+    -*) echo "choice.sh: unknown option $1" >&2; exit 2 ;;
+    *) break ;;
+    esac
+    shift 2
+done
+[ $# -gt 0 ] || set -- tag_lat
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-options=()
-! ldd "$(command -v ucx_perftest)" | grep -q libmpi || options=(-P 0)
+options=(-f)
+! ldd "$(command -v ucx_perftest)" | grep -q libmpi || options+=(-P 0)
 [ ! -e "${builddir:?}/.libs/perftest_ze.so" ] ||
     export LD_PRELOAD=$builddir/.libs/perftest_ze.so${LD_PRELOAD:+:$LD_PRELOAD}
+if [ "$objects" -gt 0 ]; then
+    # UCX's hooks of Level Zero leave out who is preloaded; our own ze_copy calls it.
+    export PERFTEST_OBJECTS=$objects UCX_MODULES=^ze
+fi
 
 listening() { grep -qiE ":$(printf '%04X' "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
-perf() { # WAY SIZE
-    local port=$((20000 + RANDOM % 20000)) server environment=(A=) count=200
+# Ways: what UCX may take, then what is forced. Those without ze_range are its best, and each of the
+# other transports alone.
+declare -A setting=(
+    [choice]=A=
+    [without]=UCX_TLS=^ze_range
+    [posix]=UCX_TLS=ze_copy,posix,self
+    [cma]=UCX_TLS=ze_copy,posix,cma,self
+    [tcp]=UCX_TLS=ze_copy,tcp,self
+    [eager]=UCX_RNDV_THRESH=inf
+    [read]="UCX_RNDV_THRESH=0 UCX_RNDV_SCHEME=get_zcopy"
+    [write]="UCX_RNDV_THRESH=0 UCX_RNDV_SCHEME=put_zcopy"
+    [zcopy]=UCX_ZCOPY_THRESH=0
+)
+ways_of() { # TEST
     case $1 in
-    without) environment=(UCX_TLS=^ze_range) ;;
-    read) environment=(UCX_RNDV_THRESH=0 UCX_RNDV_SCHEME=get_zcopy) ;;
-    write) environment=(UCX_RNDV_THRESH=0 UCX_RNDV_SCHEME=put_zcopy) ;;
+    ucp_put* | ucp_get*) echo choice without posix tcp zcopy ;;
+    *) echo choice without posix cma tcp eager read write ;;
     esac
-    [ "$2" -lt 1048576 ] || count=20
-    env "${environment[@]}" timeout 60 ucx_perftest "${options[@]}" -p $port >/dev/null 2>&1 &
+}
+
+# perf TEST WAY: the median time of each size goes to $work/SIZE-WAY, one a round.
+perf() {
+    local port=$((20000 + RANDOM % 20000)) server environment size name
+    read -ra environment <<<"${setting[$2]}"
+    env "${environment[@]}" timeout 60 ucx_perftest "${options[@]}" -p $port -b "$work/batch" \
+        >/dev/null 2>&1 &
     server=$!
     while kill -0 $server 2>/dev/null && ! listening $port; do
         read -rt 0.02 <> <(:)
     done
-    env "${environment[@]}" timeout 60 ucx_perftest 127.0.0.1 "${options[@]}" -p $port -t tag_lat \
-        -m ze-device -s "$2" -n $count -w 5 2>/dev/null | awk '$1 == "Final:" { print $3 }'
+    env "${environment[@]}" timeout 60 ucx_perftest 127.0.0.1 "${options[@]}" -p $port \
+        -b "$work/batch" 2>/dev/null | awk '$1 ~ /^s[0-9]+$/ { print substr($1, 2), $3 }' \
+        >"$work/result"
+    wait $server
+    for size in $sizes; do
+        awk -v size="$size" '$1 == size { t = $2 } END { print t + 0 }' "$work/result" \
+            >>"$work/$size-$2"
+    done
+}
+
+# What UCX says it takes for TEST: "SIZE WAY" for each size, from its tables (as in lane.awk).
+chosen() { # TEST
+    local port=$((20000 + RANDOM % 20000)) server
+    # shellcheck disable=SC2001
+    sed 's/-n [0-9]*/-n 1/; s/-w 5/-w 1/' "$work/batch" >"$work/once"
+    timeout 60 ucx_perftest "${options[@]}" -p $port -b "$work/once" >/dev/null 2>&1 &
+    server=$!
+    while kill -0 $server 2>/dev/null && ! listening $port; do
+        read -rt 0.02 <> <(:)
+    done
+    UCX_PROTO_INFO=y timeout 60 ucx_perftest 127.0.0.1 "${options[@]}" -p $port -b "$work/once" \
+        2>/dev/null | awk -v sizes="$sizes" -v test="$1" -v from="${memory%,*}" -v to="${memory#*,}" '
+        function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
+        function bytes(s) {
+            return s == "inf" ? 2 ^ 62 : s * (s ~ /K$/ ? 1024 : s ~ /M$/ ? 1048576 : 1)
+        }
+        function way(what, lane) {
+            if (lane !~ /ze_range/) return what ~ /rendezvous|rndv/ ? "without" : "eager"
+            return what ~ /read from/ ? "read" : what ~ /write to/ ? "write" : "zcopy"
+        }
+        BEGIN {
+            from = "from " from
+            title = " message by ucp_"
+            if (test ~ /put/) title = "remote memory write by ucp_put"
+            if (test ~ /get/) title = "remote memory read by ucp_get"
+            n = split(sizes, size, " ")
+        }
+        !/\|/ { next }
+        { sub(/^[^|]*\|/, "") }
+        /cfg#/ { inside = 0; near = !/self/ }
+        index($0, title) { inside = near && (test ~ /get/ ? /ze-device/ : index($0, from)) }
+        inside && /\.\.|^ *[0-9]+ *\|/ {
+            split($0, cell, "|")
+            m = split(trim(cell[1]), range, /\.\./)
+            for (k = 1; k <= n; k++)
+                if (size[k] >= bytes(range[1]) && size[k] <= bytes(range[m]))
+                    found[k] = way(cell[2], cell[3])
+        }
+        END { for (k = 1; k <= n; k++) print size[k], found[k] == "" ? "unknown" : found[k] }
+    ' >"$work/chosen"
     wait $server
 }
 
-sizes=(8 256 4096 65536 262144 1048576 4194304 16777216)
-ways=(choice without read write)
-for ((round = 0; round < rounds; round++)); do
-    for size in "${sizes[@]}"; do
-        for ((k = 0; k < 4; k++)); do
-            way=${ways[(k + round) % 4]}
-            perf "$way" "$size" >>"$work/$size-$way"
+measure() { # TEST
+    local ways k round size
+    read -ra ways <<<"$(ways_of "$1")"
+    rm -f "$work"/*
+    for size in $sizes; do
+        echo "s$size -t $1 -m $memory -s $size -w 5" \
+            "-n $((size < 65536 ? 400 : size < 4194304 ? 100 : size < 33554432 ? 20 : 6))"
+    done >"$work/batch"
+    chosen "$1"
+    for ((round = 0; round < rounds; round++)); do
+        for ((k = 0; k < ${#ways[@]}; k++)); do
+            perf "$1" "${ways[(k + round) % ${#ways[@]}]}"
         done
     done
-done
+    echo "# $1, $memory, ${objects/#0/no} objects: microseconds, $rounds rounds; ratio: the choice" \
+        "to the fastest other way"
+    printf '%10s' bytes "${ways[@]}" chosen ratio
+    printf '  %s\n' verdict
+    for size in $sizes; do
+        compare "$size" "${ways[@]}" || status=1
+    done
+}
 
-echo "# one way, microseconds (median of $rounds rounds of medians)"
-printf '%12s %12s %12s %12s %12s %10s\n' bytes "${ways[@]}" verdict
-status=0
-for size in "${sizes[@]}"; do
-    for way in "${ways[@]}"; do
-        sort -g "$work/$size-$way" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0 }'
-    done | paste -sd' ' | awk -v size="$size" '
-        {
-            best = $2
-            for (k = 3; k <= 4; k++) if ($k > 0 && $k < best) best = $k
-            bad = $1 == 0 || $1 > 1.1 * best
-            printf "%12d %12.2f %12.2f %12.2f %12.2f %10s\n", size, $1, $2, $3, $4,
-                bad ? "slower" : "fastest"
+compare() { # SIZE WAY...
+    local size=$1 way files=() same
+    same=$(sed -n "s/^$size //p" "$work/chosen")
+    shift
+    for way in "$@"; do files+=("$work/$size-$way"); done
+    # A way that fails for a size has 0 there.
+    paste "${files[@]}" | awk -v size="$size" -v ways="$*" -v same="$same" '
+        { for (k = 1; k <= NF; k++) if ($k > 0 && !(least[k] > 0 && least[k] < $k)) least[k] = $k }
+        END {
+            n = split(ways, name, " ")
+            printf "%10d", size
+            for (k = 1; k <= n; k++) {
+                printf "%10.2f", least[k]
+                if (name[k] == "choice" || name[k] == same) {
+                    if (!(chosen > 0) || (least[k] > 0 && least[k] < chosen)) chosen = least[k]
+                } else if (least[k] > 0 && !(best > 0 && best < least[k])) {
+                    best = least[k]
+                    who  = name[k]
+                }
+            }
+            ratio = best > 0 ? chosen / best : 1
+            bad   = !(least[1] > 0) || ratio > 1.1
+            printf "%10s%10.2f  %s\n", same, ratio,
+                (!(least[1] > 0) ? "failed" : bad ? "slower than " who : "fastest")
             exit bad
-        }' || status=1
-done
-median() { sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0 }'; }
-for way in read:GET write:PUT; do
-    awk -v a="$(median "4194304-${way%:*}")" -v b="$(median "16777216-${way%:*}")" \
-        -v name="${way#*:}" 'BEGIN {
-            if (b > a) printf "UCX_ZE_RANGE_%s_BW=%dMBs\n", name, (16777216 - 4194304) / (b - a) }'
+        }'
+}
+
+least() { sort -g "$work/$1" | awk '$1 > 0 { print; exit }'; }
+
+status=0
+for name in "$@"; do
+    measure "$name"
+    case $name/$sizes in
+    tag_lat/*4194304*16777216*)
+        for way in read:GET write:PUT; do
+            awk -v a="$(least "4194304-${way%:*}")" -v b="$(least "16777216-${way%:*}")" \
+                -v name="${way#*:}" 'BEGIN { if (b > a)
+                    printf "UCX_ZE_RANGE_%s_BW=%dMBs\n", name, (16777216 - 4194304) / (b - a) }'
+        done ;;
+    esac
 done
 exit $status

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A host-only application with and without the plugin: ucx_perftest's tag latency and put bandwidth
-# on host memory, rounds interleaved so that the machine's mood meets all three alike: without,
+# A host-only application with and without the plugin: ucx_perftest's tag latency and put bandwidth,
+# and OSU-style latency of MPI (zr_latency) on host memory, rounds interleaved so that the machine's mood meets all three alike: without,
 # without again (the control) and with. Prints each size's medians and exits 1 where "with" lies
 # outside what the control shows of itself.
 # SPDX-License-Identifier: BSD-3-Clause
@@ -31,7 +31,16 @@ perf() {
     wait $server
 }
 
-tests=(tag_lat:8:2000 tag_lat:4096:2000 tag_lat:1048576:100 tag_bw:65536:1000 ucp_put_bw:8:10000)
+# mpi WHICH SIZE COUNT: microseconds of zr_latency.
+mpi() {
+    local environment=(A=)
+    [ "$1" = with ] || environment=(UCX_PLUGIN_PATH= "LD_PRELOAD=")
+    env "${environment[@]}" timeout 60 bash "${srcdir:?}/tests/mpirun.sh" -np 2 zr_latency H H \
+        -m "$2:$2" -i "$3" -x 200 2>/dev/null </dev/null | awk '/^[0-9]/ { print $2 }'
+}
+
+tests=(tag_lat:8:2000 tag_lat:4096:2000 tag_lat:1048576:100 tag_bw:65536:1000 ucp_put_bw:8:10000 mpi:8:5000
+    mpi:4096:2000)
 for ((round = 0; round < rounds; round++)); do
     # The order changes, so that nobody is always first.
     order=(without control with)
@@ -39,7 +48,10 @@ for ((round = 0; round < rounds; round++)); do
     for entry in "${tests[@]}"; do
         IFS=: read -r name size count <<<"$entry"
         for which in "${order[@]}"; do
-            perf "$which" "$name" "$size" "$count" >>"$work/$name-$size-$which"
+            case $name in
+            mpi) mpi "$which" "$size" "$count" ;;
+            *) perf "$which" "$name" "$size" "$count" ;;
+            esac >>"$work/$name-$size-$which"
         done
     done
 done

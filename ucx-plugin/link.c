@@ -6,19 +6,16 @@
 #include "link.h"
 
 #include "abi/uct_abi.h"
+#include "util/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define ASK_TIMEOUT_S   5
@@ -51,116 +48,37 @@ static struct {
 
 /* ---- sockets ---- */
 
-static socklen_t address_of(uint64_t number, struct sockaddr_un *address)
-{
-    int n;
-
-    memset(address, 0, sizeof(*address));
-    address->sun_family = AF_UNIX;
-    n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, ZR_LINK_PREFIX "%u-%016llx",
-                 (unsigned)getuid(), (unsigned long long)number);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static bool same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t    length = sizeof(peer);
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-           length == sizeof(peer) && peer.uid == getuid();
-}
-
-/* 0 or -errno. Fds of @a count pieces go along, where there are any. */
-static int send_message(int fd, const struct zr_link_message *message, size_t size, const int *fds,
-                        unsigned count, int flags)
-{
-    struct iovec iov = {(void *)message, size};
-    union {
-        struct cmsghdr header;
-        char           bytes[CMSG_SPACE(ZR_LINK_PIECES_MAX * sizeof(int))];
-    } control;
-    struct msghdr   msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    struct cmsghdr *cmsg;
-    ssize_t         n;
-
-    if (count > 0) {
-        memset(&control, 0, sizeof(control));
-        msg.msg_control    = &control;
-        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        cmsg               = CMSG_FIRSTHDR(&msg);
-        cmsg->cmsg_level   = SOL_SOCKET;
-        cmsg->cmsg_type    = SCM_RIGHTS;
-        cmsg->cmsg_len     = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
-    }
-    do {
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL | flags);
-    } while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : 0;
-}
-
-static void close_all(const int *fds, unsigned count)
-{
-    while (count-- > 0) {
-        close(fds[count]);
-    }
-}
-
 /* @return bytes, 0 at the end, -errno. Fds that come along are the caller's, *count_p of them. */
 static ssize_t receive_message(int fd, struct zr_link_message *message, int *fds, unsigned *count_p,
                                int flags)
 {
-    struct iovec iov = {message, sizeof(*message)};
-    union {
-        struct cmsghdr header;
-        char           bytes[CMSG_SPACE(ZR_LINK_PIECES_MAX * sizeof(int))];
-    } control;
-    struct msghdr   msg = {.msg_iov        = &iov,
-                           .msg_iovlen     = 1,
-                           .msg_control    = &control,
-                           .msg_controllen = sizeof(control)};
-    struct cmsghdr *cmsg;
-    unsigned        count = 0;
-    ssize_t         n;
+    ssize_t n;
 
     do {
-        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        return -errno;
-    }
-    for (cmsg = CMSG_FIRSTHDR(&msg); cmsg != NULL; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
-        if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
-            count = (unsigned)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-            memcpy(fds, CMSG_DATA(cmsg), count * sizeof(int));
-        }
-    }
+        n = zr_local_receive(fd, message, sizeof(*message), fds, ZR_LINK_PIECES_MAX, count_p,
+                             flags);
+    } while (n == -EINTR);
     if (n > 0 && (n < (ssize_t)HEADER || message->magic != ZR_LINK_MAGIC ||
-                  message->version != ZR_LINK_VERSION || (msg.msg_flags & MSG_TRUNC))) {
-        close_all(fds, count);
+                  message->version != ZR_LINK_VERSION)) {
+        zr_local_close(fds, *count_p);
         return -EPROTO;
     }
-    *count_p = count;
     return n;
 }
 
 /* -errno, or a socket whose other end belongs to this user. */
 static int connect_to(uint64_t number)
 {
-    const struct timeval limit = {.tv_sec = ASK_TIMEOUT_S};
-    struct sockaddr_un   address;
-    socklen_t            length = address_of(number, &address);
-    int                  fd     = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
+    struct sockaddr_un address;
+    socklen_t          length = zr_local_address(ZR_LINK_PREFIX, number, &address);
+    int                fd     = zr_local_socket(ASK_TIMEOUT_S), error;
 
     if (fd < 0) {
-        return -errno;
+        return fd;
     }
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     if (connect(fd, (struct sockaddr *)&address, length) != 0) {
         error = errno;
-    } else if (!same_user(fd)) {
+    } else if (!zr_local_same_user(fd, NULL)) {
         error = EACCES;
     } else {
         return fd;
@@ -177,7 +95,7 @@ static int ask(int fd, const struct zr_link_message *request, struct zr_link_mes
     int      got[ZR_LINK_PIECES_MAX];
     unsigned count = 0, k, used = 0;
     ssize_t  n;
-    int      ret = send_message(fd, request, HEADER, NULL, 0, 0);
+    int      ret = zr_local_send(fd, request, HEADER, NULL, 0, 0);
 
     if (ret != 0) {
         return ret;
@@ -206,7 +124,7 @@ static int ask(int fd, const struct zr_link_message *request, struct zr_link_mes
     if (ret != 0 || fds == NULL) {
         used = 0;
     }
-    close_all(got + used, count - used);
+    zr_local_close(got + used, count - used);
     return ret;
 }
 
@@ -279,7 +197,7 @@ static bool hear(struct connection *connection)
     if (n <= 0) {
         return false;
     }
-    close_all(fds, count);
+    zr_local_close(fds, count);
     if (message.what == ZR_LINK_LETGO && message.export_id != 0) {
         zr_link.ops->let_go(connection->space, message.base, message.size, message.export_id);
     }
@@ -301,7 +219,7 @@ static bool serve(struct connection *connection)
     if (n <= 0) {
         return false;
     }
-    close_all(fds, count);
+    zr_local_close(fds, count);
     /* Nothing of an answer to somebody else. */
     memset(&answer, 0, sizeof(answer));
     memcpy(&answer, &request, HEADER);
@@ -326,7 +244,7 @@ static bool serve(struct connection *connection)
             sent[n_sent++] = fds[k];
         }
     }
-    return send_message(connection->fd, &answer, HEADER + size, sent, n_sent, MSG_DONTWAIT) == 0;
+    return zr_local_send(connection->fd, &answer, HEADER + size, sent, n_sent, MSG_DONTWAIT) == 0;
 }
 
 /* Lock held. Connections that only ask are short; the oldest of too many is nobody's loss. New ones
@@ -355,7 +273,7 @@ static bool accept_one(void)
         return error == EAGAIN || error == EINTR || error == ECONNABORTED;
     }
     pthread_mutex_lock(&zr_link.lock);
-    if (!same_user(fd) || !add_connection(fd, 0, 0)) {
+    if (!zr_local_same_user(fd, NULL) || !add_connection(fd, 0, 0)) {
         close(fd);
     }
     old = one_too_many();
@@ -499,34 +417,14 @@ static void register_fork(void)
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-static int listen_on(uint64_t number)
-{
-    struct sockaddr_un address;
-    socklen_t          length = address_of(number, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
-
-    if (fd < 0) {
-        return -errno;
-    }
-    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0) {
-        error = errno;
-        close(fd);
-        return -error;
-    }
-    return fd;
-}
-
-/* Lock held. 0 or -errno. The application's signals are not for the thread. */
+/* Lock held. 0 or -errno. */
 static int start_thread(void)
 {
-    sigset_t all, old;
-    int      error;
-
     if (getrandom(&zr_link.number, sizeof(zr_link.number), 0) != sizeof(zr_link.number)) {
         return -EIO;
     }
     zr_link.number |= 1;
-    zr_link.listener = listen_on(zr_link.number);
+    zr_link.listener = zr_local_listen(ZR_LINK_PREFIX, zr_link.number, BACKLOG);
     if (zr_link.listener < 0) {
         return zr_link.listener;
     }
@@ -534,11 +432,7 @@ static int start_thread(void)
     if (zr_link.wake < 0) {
         return -errno;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&zr_link.thread, NULL, link_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -error;
+    return zr_local_thread(&zr_link.thread, link_main, NULL);
 }
 
 uint64_t zr_link_start(const struct zr_link_ops *ops)
@@ -600,7 +494,7 @@ void zr_link_let_go(uint64_t export_id, uint64_t base, uint64_t size)
     pthread_mutex_lock(&zr_link.lock);
     for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
         if (connection->watches &&
-            send_message(connection->fd, &message, HEADER, NULL, 0, MSG_DONTWAIT) != 0) {
+            zr_local_send(connection->fd, &message, HEADER, NULL, 0, MSG_DONTWAIT) != 0) {
             /* It does not read. The end of the connection tells it what this would have. */
             connection->watches = false;
             shutdown(connection->fd, SHUT_RDWR);

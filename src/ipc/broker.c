@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <linux/sockios.h>
 #include <string.h>
@@ -86,29 +85,8 @@ static bool zr_tokens_take(struct zr_tokens *tokens, const struct zr_rate *rate,
 static int zr_broker_send(int sock, int status, const int *fds, unsigned count)
 {
     struct zr_broker_answer answer = {ZR_BROKER_MAGIC, status, count, 0};
-    struct iovec            iov    = {&answer, sizeof(answer)};
-    union {
-        struct cmsghdr header;
-        char           bytes[CMSG_SPACE(ZR_BROKER_MAX_FDS * sizeof(int))];
-    } control;
-    struct msghdr   msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    struct cmsghdr *cmsg;
-    ssize_t         n;
 
-    if (count > 0) {
-        memset(&control, 0, sizeof(control));
-        msg.msg_control    = &control;
-        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        cmsg               = CMSG_FIRSTHDR(&msg);
-        cmsg->cmsg_level   = SOL_SOCKET;
-        cmsg->cmsg_type    = SCM_RIGHTS;
-        cmsg->cmsg_len     = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
-    }
-    do {
-        n = sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return (n < 0) ? -errno : 0;
+    return zr_local_send(sock, &answer, sizeof(answer), fds, count, MSG_DONTWAIT);
 }
 
 /* Fds of this connection that are under way: all of the last answer or none. */
@@ -165,7 +143,7 @@ static int zr_broker_send_objects(struct zr_connection *connection, const struct
                               0);
     }
     status = zr_broker_send(connection->fd, 0, fds, made);
-    zr_fds_close(fds, made);
+    zr_local_close(fds, made);
     connection->unread = (status == 0) ? made : 0;
     return status;
 }
@@ -282,7 +260,7 @@ static void zr_broker_accept(void)
     pthread_mutex_lock(&zr_broker.fds);
     fd    = accept4(zr_broker.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     error = errno;
-    if (fd >= 0 && zr_peer_is_ours(fd, NULL)) {
+    if (fd >= 0 && zr_local_same_user(fd, NULL)) {
         zr_broker.connections[zr_broker.count++] = (struct zr_connection){
             .fd       = fd,
             .deadline = zr_time_ns() + ZR_BROKER_IDLE_NS,
@@ -386,38 +364,6 @@ static void *zr_broker_main(void *arg)
     }
 }
 
-static int zr_broker_listen(void)
-{
-    struct sockaddr_un address;
-    socklen_t          length = zr_broker_address(zr_identity().process_id, &address);
-    int                fd, error;
-
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -errno;
-    }
-    if (bind(fd, (struct sockaddr *)&address, length) != 0 ||
-        listen(fd, ZR_BROKER_CONNECTIONS) != 0) {
-        error = errno;
-        close(fd);
-        return -error;
-    }
-    return fd;
-}
-
-/* The application's signals are not for this thread. */
-static int zr_broker_spawn(void)
-{
-    sigset_t all, old;
-    int      error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&zr_broker.thread, NULL, zr_broker_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -error;
-}
-
 static void zr_broker_close_fds(void)
 {
     unsigned i;
@@ -446,10 +392,11 @@ int zr_broker_start(void)
     pthread_mutex_lock(&zr_broker.fds);
     zr_broker.accept_again = 0;
     zr_broker.wake         = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    zr_broker.listener     = (zr_broker.wake >= 0) ? zr_broker_listen() : -errno;
+    zr_broker.listener     = (zr_broker.wake >= 0) ? zr_local_listen(ZR_BROKER_PREFIX, zr_identity().process_id,
+                                                                   ZR_BROKER_CONNECTIONS) : -errno;
     status                 = ZR_MIN(zr_broker.listener, 0);
     if (status == 0) {
-        status = zr_broker_spawn();
+        status = zr_local_thread(&zr_broker.thread, zr_broker_main, NULL);
     }
     if (status != 0) {
         zr_broker_close_fds();

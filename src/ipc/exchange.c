@@ -246,20 +246,15 @@ static int zr_pidfd_objects(struct zr_exchange *x, unsigned first, unsigned coun
 
 static int zr_socket_connect(struct zr_exchange *x)
 {
-    const struct timeval limit = {.tv_sec = ZR_EXCHANGE_TIMEOUT_S};
-    struct sockaddr_un   address;
-    socklen_t            length = zr_broker_address(x->handle.process_id, &address);
-    uint64_t             start  = zr_time_ns();
-    int                  fd     = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address;
+    socklen_t          length = zr_broker_address(x->handle.process_id, &address);
+    uint64_t           start  = zr_time_ns();
+    int                fd     = zr_local_socket(ZR_EXCHANGE_TIMEOUT_S);
 
     if (fd < 0) {
-        return zr_exchange_errno(x, "socket", "socket", errno);
+        return zr_exchange_errno(x, "socket", "socket", -fd);
     }
     x->sock = fd;
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0) {
-        return zr_exchange_errno(x, "socket", "setsockopt", errno);
-    }
     while (connect(fd, (struct sockaddr *)&address, length) != 0) {
         if (errno == ECONNREFUSED) {
             return zr_exchange_errno(x, "socket",
@@ -270,7 +265,7 @@ static int zr_socket_connect(struct zr_exchange *x)
             return zr_exchange_errno(x, "socket", "connect", errno);
         }
     }
-    if (!zr_peer_is_ours(fd, &x->sock_peer)) {
+    if (!zr_local_same_user(fd, &x->sock_peer)) {
         zr_exchange_note(x, "socket", "the name belongs to another user");
         return -EACCES;
     }
@@ -308,68 +303,33 @@ static int zr_socket_probe(struct zr_exchange *x)
     return status;
 }
 
-/* The fds a message carries, at most @a max; the rest is closed. */
-static unsigned zr_message_fds(struct msghdr *msg, int *fds, unsigned max)
-{
-    struct cmsghdr *cmsg;
-    unsigned        i, n, count = 0;
-
-    for (cmsg = CMSG_FIRSTHDR(msg); cmsg != NULL; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        n = (unsigned)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        for (i = 0; i < n; ++i) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-            if (count < max) {
-                fds[count++] = fd;
-            } else {
-                close(fd);
-            }
-        }
-    }
-    return count;
-}
-
 static int zr_socket_receive(struct zr_exchange *x, int *fds, unsigned max, unsigned *got_p)
 {
     struct zr_broker_answer answer;
-    struct iovec            iov = {&answer, sizeof(answer)};
-    union {
-        struct cmsghdr header;
-        char           bytes[CMSG_SPACE(ZR_BROKER_MAX_FDS * sizeof(int))];
-    } control;
-    struct msghdr msg   = {.msg_iov        = &iov,
-                           .msg_iovlen     = 1,
-                           .msg_control    = &control,
-                           .msg_controllen = sizeof(control)};
-    uint64_t      start = zr_time_ns();
-    unsigned      got;
-    bool          whole;
-    ssize_t       n;
+    uint64_t                start = zr_time_ns();
+    unsigned                got   = 0;
+    bool                    whole;
+    ssize_t                 n;
 
     do {
-        n = recvmsg(x->sock, &msg, MSG_CMSG_CLOEXEC);
+        n     = zr_local_receive(x->sock, &answer, sizeof(answer), fds, max, &got, 0);
+        errno = n < 0 ? (int)-n : 0;
     } while (n < 0 && zr_exchange_again(start));
-    if (n < 0) {
-        return zr_exchange_errno(x, "socket", (errno == EAGAIN) ? "no answer in time" : "recvmsg",
-                                 errno);
+    if (n < 0 && n != -EMSGSIZE) {
+        return zr_exchange_errno(x, "socket", (n == -EAGAIN) ? "no answer in time" : "recvmsg",
+                                 (int)-n);
     }
-    got = zr_message_fds(&msg, fds, max);
     if (n == 0) {
         zr_exchange_note(x, "socket", "the exporter closed the connection");
         return -ECONNRESET;
     }
-    whole = n == (ssize_t)sizeof(answer) && (msg.msg_flags & MSG_TRUNC) == 0 &&
-            answer.magic == ZR_BROKER_MAGIC && answer.status <= 0 &&
-            answer.status >= -ZR_MAX_ERRNO;
+    whole = n == (ssize_t)sizeof(answer) && answer.magic == ZR_BROKER_MAGIC &&
+            answer.status <= 0 && answer.status >= -ZR_MAX_ERRNO;
     if (whole && answer.status == 0 && got > 0) {
         *got_p = got; /* fewer than sent where this process has no room for more fds */
         return 0;
     }
-    zr_fds_close(fds, got);
+    zr_local_close(fds, got);
     if (!whole) {
         zr_exchange_note(x, "socket", "the answer is not a broker's");
         return -EPROTO;
@@ -472,22 +432,6 @@ void zr_exchange_ahead(struct zr_exchange *x, unsigned first, unsigned count)
         x->ahead_count = count;
     }
 }
-
-void zr_fds_close(const int *fds, unsigned count)
-{
-    unsigned first, last;
-
-    for (first = 0; first < count; first = last) {
-        for (last = first + 1; last < count && fds[last] == fds[last - 1] + 1; ++last) {
-        }
-        if (last - first < 2 || syscall(SYS_close_range, fds[first], fds[last - 1], 0) != 0) {
-            for (unsigned i = first; i < last; ++i) {
-                close(fds[i]);
-            }
-        }
-    }
-}
-
 /* ---- the list ---- */
 
 static const struct zr_exchange_method zr_exchange_methods[] = {

@@ -128,32 +128,3 @@ bool zr_secret_equal(const uint8_t *a, const uint8_t *b)
     }
     return difference == 0;
 }
-
-/* An abstract name has no file permissions: anybody may connect to it, or have taken it first. So
- * both sides ask the kernel for the other's user (zr_peer_is_ours) before anything secret is sent
- * or served; the name only has to be hard to hit by accident. */
-socklen_t zr_broker_address(uint64_t process_id, struct sockaddr_un *address)
-{
-    int n;
-
-    memset(address, 0, sizeof(*address));
-    address->sun_family = AF_UNIX;
-    n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "zerange-%u-%016llx",
-                 (unsigned)getuid(), (unsigned long long)process_id);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-bool zr_peer_is_ours(int sock, uint32_t *pid_p)
-{
-    struct ucred peer;
-    socklen_t    length = sizeof(peer);
-
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-        length != sizeof(peer) || peer.uid != getuid()) {
-        return false;
-    }
-    if (pid_p != NULL) {
-        *pid_p = (uint32_t)peer.pid;
-    }
-    return true;
-}

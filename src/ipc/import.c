@@ -260,7 +260,7 @@ static ze_result_t zr_import_fetch(struct zr_import *import, struct zr_exchange 
             result = zr_imported_keep(object, &import->objects[first + i]);
         }
     }
-    zr_fds_close(fds, got);
+    zr_local_close(fds, got);
     *got_p = got;
     return result;
 }

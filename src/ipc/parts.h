@@ -11,8 +11,7 @@
 #include "ipc.h"
 #include "wire.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
+#include "util/local.h"
 
 /* ---- identity.c ---- */
 
@@ -32,11 +31,15 @@ uint64_t zr_start_time(uint32_t pid);
 uint64_t zr_inode_here(uint64_t inode);
 /* Compare in a time that does not depend on where they differ. */
 bool zr_secret_equal(const uint8_t *a, const uint8_t *b);
-/* Name of a process's broker socket; returns the address's length. */
-socklen_t zr_broker_address(uint64_t process_id, struct sockaddr_un *address);
-/* True if the process at the other end of a connected socket belongs to our user. *pid_p (may be
- * NULL): what the kernel says its pid is here, 0 if it has none in our pid namespace. */
-bool zr_peer_is_ours(int sock, uint32_t *pid_p);
+/* A process's broker socket has the name of this and its id. An abstract name has no file
+ * permissions: anybody may connect to it, or have taken it first. So both sides ask the kernel for the
+ * other's user (zr_local_same_user) before anything secret is sent or served; the name only has to be
+ * hard to hit by accident. */
+#define ZR_BROKER_PREFIX "zerange-"
+static inline socklen_t zr_broker_address(uint64_t process_id, struct sockaddr_un *address)
+{
+    return zr_local_address(ZR_BROKER_PREFIX, process_id, address);
+}
 
 /* ---- table.c ---- */
 
@@ -139,8 +142,6 @@ ze_result_t zr_exchange_objects(struct zr_exchange *exchange, unsigned first, un
 /* The next call of zr_exchange_objects will be for these: the exporter makes their fds while the
  * caller works on those it has. */
 void zr_exchange_ahead(struct zr_exchange *exchange, unsigned first, unsigned count);
-/* Close them all; what has numbers in a row by one call. */
-void zr_fds_close(const int *fds, unsigned count);
 /* True if @a fd is what the handle stands for; opens the table of a range. */
 bool zr_exchange_accept(struct zr_exchange *exchange, const char *method, int fd);
 

@@ -7,9 +7,6 @@
 
 static void body(void)
 {
-    struct zebuf buf;
-    unsigned     k;
-
     zp_log_here();
     if (forbid_call(SYS_pidfd_getfd) != 0) {
         perror("seccomp");
@@ -18,13 +15,7 @@ static void body(void)
     if (syscall(SYS_pidfd_getfd, -1, 0, 0) != -1 || errno != EPERM) {
         FAIL("pidfd_getfd is not forbidden");
     }
-    zp_start();
-    zebuf_map(&buf, 5, MIB, NULL);
-    for (k = 0; k < 4; k++) {
-        zp_message(k & 1, &buf, 11 * k, 7 * k, 5 * MIB - 1000, 3 * k, "pidfd_getfd forbidden");
-    }
-    pair_stop_ucx();
-    zebuf_unmap(&buf);
+    zp_exchange("pidfd_getfd forbidden");
 }
 
 int main(int argc, char **argv)

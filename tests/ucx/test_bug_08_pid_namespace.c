@@ -36,21 +36,12 @@ static void enter_namespace(void)
 
 static void body(void)
 {
-    struct zebuf buf;
-    unsigned     k;
-
     zp_log_here();
     enter_namespace();
     if (getpid() != 1) {
         FAIL("pid %d", (int)getpid());
     }
-    zp_start();
-    zebuf_map(&buf, 4, MIB, NULL);
-    for (k = 0; k < 4; k++) {
-        zp_message(k & 1, &buf, 11 * k, 7 * k, 4 * MIB - 1000, 3 * k, "equal pids");
-    }
-    pair_stop_ucx();
-    zebuf_unmap(&buf);
+    zp_exchange("equal pids");
 }
 
 int main(int argc, char **argv)

@@ -150,32 +150,6 @@ static void exchange(struct zebuf *buf, const struct protocol *protocol, const s
 
 /* ---- one-sided: rank 0 writes into rank 1's buffer and reads it back ---- */
 
-static ucp_rkey_h exchange_keys(struct zebuf *buf, ucp_mem_h *memh_p, uint64_t *remote_p)
-{
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = buf->ptr,
-                                   .length     = buf->size};
-    uint64_t             mine   = (uintptr_t)buf->ptr;
-    ucp_rkey_h           rkey;
-    void                *packed;
-    size_t               size;
-
-    UCS(ucp_mem_map(pair.context, &params, memh_p));
-    UCS(ucp_rkey_pack(pair.context, *memh_p, &packed, &size));
-    pair_write(&mine, sizeof(mine));
-    pair_write(&size, sizeof(size));
-    pair_write(packed, size);
-    ucp_rkey_buffer_release(packed);
-    pair_read(remote_p, sizeof(*remote_p));
-    pair_read(&size, sizeof(size));
-    packed = malloc(size);
-    pair_read(packed, size);
-    UCS(ucp_ep_rkey_unpack(pair.ep, packed, &rkey));
-    free(packed);
-    return rkey;
-}
-
 static void put_and_get(struct zebuf *buf, ucp_rkey_h rkey, uint64_t remote,
                         const struct message *m, unsigned seed)
 {
@@ -270,7 +244,7 @@ static void body(void)
             exchange(&buf, &protocols[k], &messages[m], 11 * (k + PROTOCOLS * m));
         }
     }
-    rkey = exchange_keys(&buf, &memh, &remote);
+    rkey = pair_exchange_keys(buf.ptr, buf.size, &memh, &remote);
     for (m = 0; m < MESSAGES; m++) {
         put_and_get(&buf, rkey, remote, &messages[m], 10 * m + 5);
     }

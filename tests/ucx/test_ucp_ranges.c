@@ -2,10 +2,9 @@
  * after it: tag, put and get, across object edges; every byte is checked, and that what was large
  * went over ze_range is read from UCX's own protocol report. */
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "protoinfo.h"
 #include "ucppair.h"
 #include "zebuf.h"
-
-#include <sys/mman.h>
 
 #define MIB (1u << 20)
 
@@ -93,47 +92,9 @@ static void put_and_get(struct zebuf *buf, ucp_rkey_h rkey, uint64_t remote,
     pair_meet();
 }
 
-static ucp_rkey_h exchange_keys(struct zebuf *buf, ucp_mem_h *memh_p, uint64_t *remote_p)
-{
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                   .address    = buf->ptr,
-                                   .length     = buf->size};
-    uint64_t             mine   = (uintptr_t)buf->ptr;
-    ucp_rkey_h           rkey;
-    void                *packed;
-    size_t               size;
-
-    UCS(ucp_mem_map(pair.context, &params, memh_p));
-    UCS(ucp_rkey_pack(pair.context, *memh_p, &packed, &size));
-    pair_write(&mine, sizeof(mine));
-    pair_write(&size, sizeof(size));
-    pair_write(packed, size);
-    ucp_rkey_buffer_release(packed);
-    pair_read(remote_p, sizeof(*remote_p));
-    pair_read(&size, sizeof(size));
-    packed = malloc(size);
-    pair_read(packed, size);
-    UCS(ucp_ep_rkey_unpack(pair.ep, packed, &rkey));
-    free(packed);
-    return rkey;
-}
-
 /* ---- UCX's protocol report ---- */
 
 static const char *const operations[] = {"ucp_tag_send", "ucp_put", "ucp_get"};
-
-/* UCX prints its tables to standard output, which becomes a file in memory here. */
-static void keep_report(void)
-{
-    int fd = memfd_create("report", 0);
-
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0) {
-        perror("report");
-        exit(1);
-    }
-    close(fd);
-}
 
 /* UCX 1.18 has no get from the peer's memory once errors are to be handled: it asks the peer. */
 static int may_choose(int operation)
@@ -145,36 +106,16 @@ static int may_choose(int operation)
            strcmp(operations[operation], "ucp_get") != 0;
 }
 
-/* A table of UCX_PROTO_INFO is a title with the operation and the memory types, then a row for
- * each range of sizes; the row of the largest must name ze_range. */
+/* Of each operation that can, a row of the largest sizes names ze_range. */
 static void expect_range(void)
 {
-    int   over_range[3] = {0}, table = -1, k;
-    char  text[1024];
-    FILE *report;
+    static const char *const ours[] = {"ze_range", NULL};
+    unsigned                 tables;
+    int                      k;
 
-    fflush(stdout);
-    report = fdopen(dup(STDOUT_FILENO), "r");
-    rewind(report);
-    while (fgets(text, sizeof(text), report) != NULL) {
-        if (strstr(text, "cfg#") != NULL) {
-            table = -1;
-        }
-        for (k = 0; k < 3; k++) {
-            if (strstr(text, operations[k]) != NULL && strstr(text, "ze-device") != NULL) {
-                table = k;
-            }
-        }
-        if (table >= 0 && strstr(text, "..inf") != NULL && strstr(text, "ze_range") != NULL) {
-            over_range[table] = 1;
-        }
-        if (strstr(text, " WARN ") != NULL || strstr(text, " ERROR ") != NULL) {
-            fputs(text, stderr);
-        }
-    }
-    fclose(report);
     for (k = 0; k < 3; k++) {
-        if (!over_range[k] && may_choose(k)) {
+        if (protoinfo_count(operations[k], ours, &tables) == 0 && may_choose(k)) {
+            protoinfo_print();
             fprintf(stderr, "%s: UCX did not choose ze_range for large %s of ze-device\n",
                     cases[current].name, operations[k]);
             exit(1);
@@ -227,7 +168,7 @@ static void body(void)
         fprintf(stderr, "no Level Zero device\n");
         exit(getenv("ZERANGE_SOFT") != NULL ? 1 : 77); /* asked for, it must be there */
     }
-    keep_report();
+    protoinfo_keep();
     if (cases[current].map_before) {
         map(&buf, NULL);
     }
@@ -237,7 +178,7 @@ static void body(void)
         map(&buf, NULL);
     }
     tag_all(&buf, 0);
-    rkey = exchange_keys(&buf, &memh, &remote);
+    rkey = pair_exchange_keys(buf.ptr, buf.size, &memh, &remote);
     for (k = 0; k < MESSAGES; k++) {
         put_and_get(&buf, rkey, remote, &messages[k], 10 * k + 5);
     }

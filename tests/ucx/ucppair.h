@@ -33,6 +33,7 @@ static struct {
     ucp_ep_h      ep;
     int           sleeps; /* pair_wait sleeps on the worker's descriptor, UCP_FEATURE_WAKEUP */
     unsigned      slept;  /* how often it did */
+    void        (*armed)(void); /* called right before it does, NULL */
     int           gone;   /* how to exit when the other process has, 0: as a failure */
 } pair;
 
@@ -103,6 +104,9 @@ static inline void pair_sleep(void)
     }
     UCS(status);
     pair.slept++;
+    if (pair.armed != NULL) {
+        pair.armed();
+    }
     /* A lost wake-up ends here, by the alarm of pair_run at the latest. */
     if (epoll_wait(epoll, &event, 1, 20000) != 1) {
         fprintf(stderr, "rank %d: not woken in 20 s\n", pair.rank);
@@ -184,6 +188,33 @@ static inline void pair_connect_many(ucp_err_handling_mode_t mode, unsigned coun
 static inline void pair_connect(ucp_err_handling_mode_t mode)
 {
     pair_connect_many(mode, 1, &pair.ep);
+}
+
+/* Both share their [ptr, ptr+size). @return the other's key, *remote_p its address */
+static inline ucp_rkey_h pair_exchange_keys(void *ptr, size_t size, ucp_mem_h *memh_p,
+                                            uint64_t *remote_p)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .address    = ptr,
+                                   .length     = size};
+    uint64_t             mine   = (uintptr_t)ptr;
+    ucp_rkey_h           rkey;
+    void                *packed;
+
+    UCS(ucp_mem_map(pair.context, &params, memh_p));
+    UCS(ucp_rkey_pack(pair.context, *memh_p, &packed, &size));
+    pair_write(&mine, sizeof(mine));
+    pair_write(&size, sizeof(size));
+    pair_write(packed, size);
+    ucp_rkey_buffer_release(packed);
+    pair_read(remote_p, sizeof(*remote_p));
+    pair_read(&size, sizeof(size));
+    packed = malloc(size);
+    pair_read(packed, size);
+    UCS(ucp_ep_rkey_unpack(pair.ep, packed, &rkey));
+    free(packed);
+    return rkey;
 }
 
 static inline void pair_stop_ucx(void)
