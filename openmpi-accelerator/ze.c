@@ -127,10 +127,14 @@ bool zr_acc_query(const void *ptr, struct zr_acc_memory *memory)
     ze_device_handle_t   device = NULL;
     uint32_t             k;
 
-    memory->type = ZE_MEMORY_TYPE_UNKNOWN;
+    memory->type     = ZE_MEMORY_TYPE_UNKNOWN;
+    memory->reserved = false;
     if (acc == NULL || ptr == NULL ||
-        zeMemGetAllocProperties(acc->context, ptr, &properties, &device) != ZE_RESULT_SUCCESS ||
-        properties.type == ZE_MEMORY_TYPE_UNKNOWN) {
+        zeMemGetAllocProperties(acc->context, ptr, &properties, &device) != ZE_RESULT_SUCCESS) {
+        return false;
+    }
+    if (properties.type == ZE_MEMORY_TYPE_UNKNOWN) {
+        memory->reserved = properties.pageSize != 0;
         return false;
     }
     memory->type   = properties.type;

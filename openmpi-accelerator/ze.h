@@ -29,6 +29,8 @@ struct zr_acc_memory {
     ze_memory_type_t type; /* ZE_MEMORY_TYPE_UNKNOWN: the host's own */
     int              device;
     uint64_t         id;
+    bool             reserved; /* no memory, but an address range set aside for it; our driver
+                                  alone says so */
 };
 
 /**

@@ -258,9 +258,10 @@ ze_result_t zr_zeMemGetAllocProperties(ze_context_handle_t hContext, const void 
                        ptr, export_fd->flags);
     }
     if (!zr_va_query(ptr, &info)) {
-        pMemAllocProperties->type     = ZE_MEMORY_TYPE_UNKNOWN;
-        pMemAllocProperties->id       = 0;
-        pMemAllocProperties->pageSize = 0;
+        pMemAllocProperties->type = ZE_MEMORY_TYPE_UNKNOWN;
+        pMemAllocProperties->id   = 0;
+        /* 0, or where nothing is mapped in a reservation: the pages it is made for. */
+        pMemAllocProperties->pageSize = info.page_size;
         if (phDevice != NULL) {
             *phDevice = NULL;
         }
