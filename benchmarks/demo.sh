@@ -46,7 +46,8 @@ run() {
 # lane [MEMORY]: what UCX says it uses for messages from this memory, device memory if not given.
 lane() {
     local found
-    found=$(cat "$work"/ucx-*.log 2>/dev/null | awk -v where=intra-node ${1:+-v memory="$1"} -f "$here/lane.awk")
+    found=$(cat "$work"/ucx-*.log 2>/dev/null |
+        awk -v where=intra-node ${1:+-v memory="$1"} -f "$here/lane.awk")
     echo "${found:-lane: unknown (UCX reported no protocol for ${1:-device memory})}"
 }
 

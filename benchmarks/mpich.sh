@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mpich.sh [ROUNDS [PROGRAM]]: a benchmark between device buffers of 8 objects, built with Open MPI
-# and with MPICH, in interleaved rounds; medians and the median of the ratios of each round.
+# mpich.sh [ROUNDS [PROGRAM [OPTIONS]]]: a benchmark between device buffers of 8 objects, built with
+# Open MPI and with MPICH, in interleaved rounds; medians and the median of the ratios of each round.
 # 5 rounds of zr_bw if not given; zr_latency and every other program of two ranks goes too.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -8,7 +8,8 @@ build=$(cd "$(dirname "$(command -v zr_bw)")/.." && pwd -P)
 rounds=${1:-5} program=${2:-zr_bw}
 
 for tool in mpicc.mpich mpiexec.mpich; do
-    command -v $tool >/dev/null || { echo "mpich.sh: MPICH is not installed: no $tool" >&2; exit 77; }
+    command -v $tool >/dev/null ||
+        { echo "mpich.sh: MPICH is not installed: no $tool" >&2; exit 77; }
 done
 [ -e "$here/$program.c" ] || { echo "mpich.sh: no benchmark $program" >&2; exit 2; }
 case $rounds in
@@ -18,13 +19,13 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/zerange-mpich.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 sources=()
-for file in "$here"/common/*.c; do
-    [ "${file##*/}" = table.c ] || sources+=("$file")
+for file in bench check device options report; do
+    sources+=("$here/common/$file.c")
 done
 mpicc.mpich -std=gnu11 -D_GNU_SOURCE -O2 -I"$build" -I"$here/.." -I"$here/../src" \
     -I"$here/../include" -o "$work/$program" "$here/$program.c" "${sources[@]}" -lze_loader
 
-words=(D D --objects 8 -m 1024:16777216 --csv)
+words=(D D --objects 8 -m 1024:16777216 "${@:3}" --csv)
 # The values of a run as "WHO ROUND SIZE VALUE".
 values() { sed -n "s/^\([0-9]\+\),\([0-9.]*\).*/$1 $2 \1 \2/p"; }
 for ((round = 1; round <= rounds; round++)); do

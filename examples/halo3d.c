@@ -1,12 +1,12 @@
 /* A 7-point stencil on a 3D grid in device memory: the ranks exchange the six faces of their blocks
- * with derived types, and the result is compared with a run on the host alone, bit by bit. The faces
- * leave the grid in one of two ways:
+ * with derived types, and the result is compared with a run on the host alone, bit by bit. The
+ * faces leave the grid in one of two ways:
  *
  *   inplace  the message is the derived type in the grid itself
  *   pack     MPI_Pack gathers it into device memory beside the grid, and that is the message
  *
- * The device here only copies, so that a step's arithmetic is done on a host copy of the block; on a
- * GPU it is a kernel. What matters is the exchange: faces are strided in two of three directions.
+ * The device here only copies, so that a step's arithmetic is done on a host copy of the block; on
+ * a GPU it is a kernel. What matters is the exchange: faces are strided in two of three directions.
  *
  * usage: mpirun -n N halo3d [CELLS A SIDE OF THE BLOCK [STEPS [inplace|pack]]] */
 /* SPDX-License-Identifier: BSD-3-Clause */

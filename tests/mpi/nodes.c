@@ -316,7 +316,8 @@ int main(int argc, char **argv)
     }
     host = malloc(ROOM);
     for (m = 0; m < sizeof(messages) / sizeof(messages[0]); m++) {
-        if (asked(argv, "only") || (device && (messages[m].from == HOST || messages[m].to == HOST))) {
+        if (asked(argv, "only") ||
+            (device && (messages[m].from == HOST || messages[m].to == HOST))) {
             continue;
         }
         for (step = 1; step < ranks; step++) {

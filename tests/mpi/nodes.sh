@@ -58,7 +58,8 @@ nodes_make() { # N
         dir=$work/host$k
         mkdir "$dir" && mkfifo "$dir/ready" && exec 9<>"$dir/ready" || return 1
         cat /proc/sys/kernel/random/uuid >"$dir/boot_id"
-        unshare --net --uts --ipc --mount --propagation unchanged bash -c "nodes_host $k || echo down >'$dir/ready'" &
+        unshare --net --uts --ipc --mount --propagation unchanged \
+            bash -c "nodes_host $k || echo down >'$dir/ready'" &
         pid=$!
         echo $pid >"$dir/pid"
         read -r word <&9 && [ "$word" = up ] || return 1
@@ -91,7 +92,7 @@ nodes_ranks() {
     done
     # PMIx 7.0.0~rc1 (forky): its store in shared memory answers a process that asks for a peer on
     # its own host with the address meant for other hosts, which names no transport of a host.
-    PMIX_MCA_gds=hash PRTE_MCA_plm_ssh_agent=$srcdir/tests/mpi/nodes_agent.sh nodes_in 1 timeout -k 5 120 \
-        bash "$srcdir/tests/mpirun.sh" --host "${list:1}" -np $((hosts * each)) "${forward[@]}" \
+    PMIX_MCA_gds=hash PRTE_MCA_plm_ssh_agent=$srcdir/tests/mpi/nodes_agent.sh nodes_in 1 \
+        timeout -k 5 120 bash "$srcdir/tests/mpirun.sh" --host "${list:1}" -np $((hosts * each)) "${forward[@]}" \
         "$@" </dev/null
 }
