@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t zr_direct_bytes = (size_t)256 << 10, zr_direct_piece = (size_t)1 << 20;
+size_t zr_direct_bytes = (size_t)256 << 10, zr_direct_piece = (size_t)512 << 10;
 int    zr_coll_verbose;
 
 #define PRIORITY 79 /* above those that compute (tuned 30, han 35) and accelerator (78) */
@@ -409,7 +409,8 @@ static int component_register(void)
         &zr_direct_bytes);
     (void)mca_base_component_var_register(
         &mca_coll_zerange_component.collm_version, "direct_piece",
-        "Bytes of all ranks' operands that a rank reduces at a time. The same on all ranks",
+        "Bytes of the result that a rank makes at a time, less where there are many ranks. The same "
+        "on all ranks",
         MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
         &zr_direct_piece);
     (void)mca_base_component_var_register(

@@ -126,8 +126,8 @@ void zr_requests_end(void);
 /* A buffer's place is known to its rank only, so these ways are taken whatever it is: all ranks
  * have to do the same. */
 
-/* Bytes from which on a collective goes these ways, 0: never; bytes that a rank reduces at a time, of
- * all ranks together. The same on all ranks. */
+/* Bytes from which on a collective goes these ways, 0: never; bytes of the result that a rank makes at
+ * a time. The same on all ranks. */
 extern size_t zr_direct_bytes, zr_direct_piece;
 extern int    zr_coll_verbose;
 

@@ -19,7 +19,8 @@
 
 #define IN_TAG MCA_COLL_BASE_TAG_ALLREDUCE
 #define OUT_TAG MCA_COLL_BASE_TAG_ALLGATHER
-#define LEAST ((size_t)64 << 10) /* bytes of a rank's piece */
+#define MEMORY ((size_t)8 << 20) /* of all pieces of a round, unless they get shorter than */
+#define LEAST ((size_t)64 << 10)
 
 /* ---- who can ---- */
 
@@ -313,7 +314,7 @@ static size_t rounds_of(const struct direct *d)
 
 static int open_direct(struct direct *d, const struct zr_call *call)
 {
-    size_t bytes, k, n;
+    size_t most, bytes, k, n;
 
     *d = (struct direct){.call  = call,
                          .ranks = ompi_comm_size(call->comm),
@@ -322,8 +323,9 @@ static int open_direct(struct direct *d, const struct zr_call *call)
                          .from  = call->sbuf == MPI_IN_PLACE ? call->rbuf : call->sbuf,
                          .to    = call->rbuf,
                          .rc    = OMPI_SUCCESS};
-    bytes    = zr_direct_piece / (size_t)d->ranks;
-    d->piece = (bytes < LEAST ? LEAST : bytes) / d->size;
+    most     = MEMORY / (size_t)d->ranks > LEAST ? MEMORY / (size_t)d->ranks : LEAST;
+    bytes    = zr_direct_piece < most ? zr_direct_piece : most;
+    d->piece = bytes < d->size ? 1 : bytes / d->size;
     n        = (size_t)d->ranks;
     d->first    = calloc(2 * n, sizeof(*d->first));
     d->requests = calloc(2 * KINDS * n, sizeof(*d->requests));

@@ -44,10 +44,10 @@ echo 'case: types: i int d double f float n other numbers b byte z complex l log
 for n in 2 3 ${ZERANGE_NIGHTLY:+4 8}; do
     matrix "$n ranks" "$n" "$builddir/tests/mpi/collectives" ${ZERANGE_NIGHTLY:+all}
 done
-# Short messages too, the way of long ones among the processes of a node.
+# Short messages too, the way of long ones among the processes of a node; those in many pieces.
 for n in 3 ${ZERANGE_NIGHTLY:+2 4 8}; do
     matrix "$n ranks, directly" "$n" --mca coll_zerange_direct_bytes 1 \
-        --mca coll_zerange_verbose 1 "$builddir/tests/mpi/collectives" ${ZERANGE_NIGHTLY:+all} allgather allreduce alltoall \
+        --mca coll_zerange_direct_piece 8192 --mca coll_zerange_verbose 1 "$builddir/tests/mpi/collectives" ${ZERANGE_NIGHTLY:+all} allgather allreduce alltoall \
         reduce reduce_scatter reduce_scatter_block
     [ "$(grep -c 'go from buffer to buffer' "$work/err")" -ge "$n" ] ||
         { bad "$n ranks: not directly"; cat "$work/err"; }
