@@ -79,8 +79,8 @@ while read -r allowed words; do
     $words >"$work/out" 2>&1 </dev/null
     [ $? -eq 2 ] && grep -q -e "$allowed" "$work/out" || { bad "$words"; cat "$work/out"; }
 done <<'END'
-allowed:.1.to.16384 zr_limit --objects 0
-allowed:.\[MIN:\]MAX.up.to.16 zr_engines -e 1:99
+allowed:.1.to.16K zr_limit --objects 0
+allowed:.\[MIN:\]MAX,.1.to.16 zr_engines -e 1:99
 allowed:.open,.register,.grow zr_range shrink
 END
 finish
