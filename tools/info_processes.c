@@ -15,6 +15,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* Anybody may listen under any name: what another user says is not a process of ours. */
+static bool is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t    length = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           length == sizeof(peer) && peer.uid == getuid();
+}
+
 /* @a name is abstract: without its leading 0. @return 0 or -errno */
 static int ask(const char *name, struct zr_link_message *answer)
 {
@@ -38,8 +48,11 @@ static int ask(const char *name, struct zr_link_message *answer)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     if (connect(fd, (struct sockaddr *)&address,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0 ||
-        send(fd, &request, offsetof(struct zr_link_message, u), MSG_NOSIGNAL) < 0) {
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0) {
+        ret = -errno;
+    } else if (!is_ours(fd)) {
+        ret = -EACCES;
+    } else if (send(fd, &request, offsetof(struct zr_link_message, u), MSG_NOSIGNAL) < 0) {
         ret = -errno;
     } else {
         n = recv(fd, answer, sizeof(*answer), 0);

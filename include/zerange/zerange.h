@@ -143,7 +143,9 @@ typedef struct _zr_address_run_t {
 
 /* ---- found with zeDriverGetExtensionFunctionAddress ---- */
 
-/** "zrPhysicalMemGetProperties" */
+/** "zrPhysicalMemGetProperties": what an object is made of, and the handle made with it.
+ * @param properties  stype and pNext stay as they are
+ * @return SUCCESS; INVALID_NULL_HANDLE, INVALID_ARGUMENT: not an object; INVALID_NULL_POINTER. */
 typedef ze_result_t (ZE_APICALL *zr_pfnPhysicalMemGetProperties_t)(
     ze_physical_mem_handle_t object, zr_phys_mem_properties_t *properties);
 
@@ -188,12 +190,15 @@ typedef void (*zr_mapping_callback_t)(void *arg, int mapped, void *ptr, size_t s
  * @return ZE_RESULT_SUCCESS; INVALID_NULL_POINTER; OUT_OF_HOST_MEMORY. */
 typedef ze_result_t (ZE_APICALL *zr_pfnSubscribeMappings_t)(zr_mapping_callback_t callback,
                                                             void *arg);
-/** "zrUnsubscribeMappings": @a callback is not called after this returns. */
+/** "zrUnsubscribeMappings": @a callback is not called with @a arg after this returns; from the
+ * callback itself it may be used too.
+ * @return ZE_RESULT_SUCCESS, subscribed or not; INVALID_NULL_POINTER. */
 typedef ze_result_t (ZE_APICALL *zr_pfnUnsubscribeMappings_t)(zr_mapping_callback_t callback,
                                                               void *arg);
 
 /** "zrMemGetReservation": the reservation (or allocation, or import) that @a ptr lies in, mapped
  * there or not.
+ * @param base,size  out: where it begins, and its bytes
  * @return SUCCESS; ADDRESS_NOT_FOUND: in none; INVALID_NULL_POINTER. */
 typedef ze_result_t (ZE_APICALL *zr_pfnMemGetReservation_t)(const void *ptr, void **base,
                                                             size_t *size);

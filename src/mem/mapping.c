@@ -109,6 +109,18 @@ static ze_result_t zr_map_place(uintptr_t base, size_t size, struct zr_region **
     return ZE_RESULT_SUCCESS;
 }
 
+/* No CPU access from here on; the reservation stays. */
+static void zr_cpu_unmap(uintptr_t base, size_t size, const struct zr_phys *phys)
+{
+    if (zr_phys_cpu_visible(phys) &&
+        mmap((void *)base, size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        zr_error("unmap 0x%zx..0x%zx: the pages of object %llu stay visible to the CPU: %s",
+                 (size_t)base, (size_t)(base + size), (unsigned long long)phys->id,
+                 strerror(errno));
+    }
+}
+
 ze_result_t zr_va_map(const void *ptr, size_t size, struct zr_phys *phys, uint64_t offset,
                       ze_memory_access_attribute_t access)
 {
@@ -127,11 +139,14 @@ ze_result_t zr_va_map(const void *ptr, size_t size, struct zr_phys *phys, uint64
     if (result == ZE_RESULT_SUCCESS) {
         result = zr_region_make_room(region, 1);
     }
-    if (result == ZE_RESULT_SUCCESS) {
-        result = zr_spans_set(region, base, base + size, access);
-    }
     if (result == ZE_RESULT_SUCCESS && zr_phys_cpu_visible(phys)) {
         result = zr_bo_map(phys->bo, (void *)base, offset, size, zr_access_prot(access), &mapped);
+    }
+    if (result == ZE_RESULT_SUCCESS) { /* last: what fails leaves the attribute as it was */
+        result = zr_spans_set(region, base, base + size, access);
+        if (result != ZE_RESULT_SUCCESS) {
+            zr_cpu_unmap(base, size, phys);
+        }
     }
     if (result == ZE_RESULT_SUCCESS) {
         pthread_rwlock_wrlock(&zr_va.lock);
@@ -221,20 +236,6 @@ out:
     return result;
 }
 
-/* No CPU access from here on; the reservation stays. */
-static void zr_cpu_unmap(const struct zr_extent *extent)
-{
-    void *base = (void *)extent->base;
-
-    if (zr_phys_cpu_visible(extent->phys) &&
-        mmap(base, extent->size, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
-        zr_error("unmap 0x%zx..0x%zx: the pages of object %llu stay visible to the CPU: %s",
-                 (size_t)extent->base, (size_t)(extent->base + extent->size),
-                 (unsigned long long)extent->phys->id, strerror(errno));
-    }
-}
-
 /* Take the mappings out if the region is as it was. zr_va.change is held. */
 static bool zr_unmap_commit(uintptr_t base, size_t size, uint64_t generation)
 {
@@ -283,7 +284,7 @@ ze_result_t zr_va_unmap(const void *ptr, size_t size)
         pthread_mutex_lock(&zr_va.change);
         done = zr_unmap_commit(base, size, generation);
         for (i = 0; done && i < count; ++i) {
-            zr_cpu_unmap(&extents[i]);
+            zr_cpu_unmap(extents[i].base, extents[i].size, extents[i].phys);
         }
         pthread_mutex_unlock(&zr_va.change);
         for (i = 0; done && i < count; ++i) {

@@ -64,17 +64,22 @@ ze_result_t zr_phys_make(struct zr_i915 *dev, const struct zr_phys_spec *spec,
 /** Make it reachable from @a dev: the first device to open an object gives it its backing.
  * @return as zr_phys_make; UNSUPPORTED_FEATURE where it cannot be reached from @a dev. */
 ze_result_t zr_phys_open(struct zr_phys *phys, struct zr_i915 *dev);
-/** Create on @a dev. @return as zr_bo_create; INVALID_ARGUMENT for section with uncached. */
+/** Create a section or contiguous memory of @a size bytes on @a dev.
+ * @return as zr_phys_make; INVALID_ARGUMENT for any other backing. */
 ze_result_t zr_phys_create(struct zr_i915 *dev, enum zr_backing backing, enum zr_cache cache,
                            uint64_t size, uint64_t context_word, struct zr_phys **phys_p);
-/** Wrap an object that exists (import, userptr); takes over the caller's reference on @a bo. */
+/** Wrap an object that exists (import, userptr); takes over the caller's reference on @a bo, on
+ * failure too. @return OUT_OF_HOST_MEMORY */
 ze_result_t zr_phys_wrap(struct zr_bo *bo, enum zr_backing backing, struct zr_phys **phys_p);
 /** Have @a ended called with the id of each object that ends. Before there are any threads. */
 void zr_phys_watch_end(void (*ended)(uint64_t id));
+/** One more reference; @return @a phys. */
 struct zr_phys *zr_phys_ref(struct zr_phys *phys);
+/** One reference less, the last one ends the object; NULL: nothing. */
 void zr_phys_unref(struct zr_phys *phys);
 /** The object's BO on @a dev for a copy; a borrowed pointer that lives as long as the object.
- * @return UNSUPPORTED_FEATURE where the object cannot be reached from @a dev. */
+ * @return UNSUPPORTED_FEATURE where the object cannot be reached from @a dev, or is open nowhere;
+ *         OUT_OF_*. */
 ze_result_t zr_phys_bo(struct zr_phys *phys, struct zr_i915 *dev, struct zr_bo **bo_p);
 
 /* ---- ranges ---- */
@@ -124,16 +129,24 @@ ze_result_t zr_va_unreserve(const void *ptr, size_t size);
 ze_result_t zr_va_map(const void *ptr, size_t size, struct zr_phys *phys, uint64_t offset,
                       ze_memory_access_attribute_t access);
 /** Unmaps whole mappings inside [ptr, size), which lies in one reservation; what is not mapped
- * there stays so. INVALID_ARGUMENT if a mapping is cut or the window is not inside one. */
+ * there stays so. @return UNSUPPORTED_ALIGNMENT, UNSUPPORTED_SIZE: not whole small pages;
+ * INVALID_ARGUMENT if a mapping is cut or the window is not inside one; OUT_OF_HOST_MEMORY. */
 ze_result_t zr_va_unmap(const void *ptr, size_t size);
+/** Access attribute of [ptr, size), mapped or not, inside one reservation: the CPU's where it sees
+ * the memory; engines do not ask. @return UNSUPPORTED_ALIGNMENT, UNSUPPORTED_SIZE,
+ * INVALID_ENUMERATION; INVALID_ARGUMENT: not inside one reservation; OUT_OF_*. */
 ze_result_t zr_va_set_access(const void *ptr, size_t size, ze_memory_access_attribute_t access);
+/** @param access_p of the first page; NONE where none was set
+ * @param size_p bytes from @a ptr on that have it, at most @a size
+ * @return as zr_va_set_access */
 ze_result_t zr_va_get_access(const void *ptr, size_t size, ze_memory_access_attribute_t *access_p,
                              size_t *size_p);
 
 /** Allocate USM: an object of its own behind its own VA. @param type ZE_MEMORY_TYPE_DEVICE
  * (PROT_NONE for the CPU), _HOST or _SHARED (CPU mapped). @param alignment 0 or a power of two.
  * @param eager  spend memory for speed: its pages are there at once, its backing is kept for the
- *               next allocation of the same size when it is freed */
+ *               next allocation of the same size when it is freed
+ * @return UNSUPPORTED_SIZE: 0 bytes or too many for an address; UNSUPPORTED_ALIGNMENT; OUT_OF_* */
 ze_result_t zr_usm_alloc(struct zr_i915 *dev, ze_memory_type_t type, size_t size,
                          size_t alignment, bool eager, void **ptr_p);
 /** Give all kept backing back. @return false: there was none. */
@@ -143,7 +156,8 @@ ze_result_t zr_usm_free(void *ptr);
 
 /** Give a range a fresh VA (import): the first byte at an address congruent to @a lead modulo
  * the small page. CPU-visible segments are CPU mapped where page alignment allows.
- * The region takes its own references. @param tag kept with it, found by zr_va_query. */
+ * The region takes its own references. @param tag kept with it, found by zr_va_query.
+ * @return INVALID_ARGUMENT: an empty range; OUT_OF_*: no address space or no mapping left. */
 ze_result_t zr_va_adopt(const struct zr_range *range, size_t lead, struct zr_i915 *dev,
                         void *tag, void **ptr_p);
 /** @return INVALID_ARGUMENT if @a ptr is not an adopted base; *tag_p else. */
@@ -183,7 +197,9 @@ ze_result_t zr_range_walk(const void *ptr, size_t size, struct zr_range *range,
 /* Called with no lock of the driver held: after a map, before an unmap or free. */
 typedef void (*zr_mapping_cb)(void *arg, int mapped, void *ptr, size_t size,
                               ze_memory_type_t type);
+/** Have @a cb called with @a arg from now on. @return INVALID_NULL_POINTER, OUT_OF_HOST_MEMORY */
 ze_result_t zr_va_subscribe(zr_mapping_cb cb, void *arg);
+/** Waits for calls of it in other threads; a callback may remove itself. Unknown: nothing. */
 void zr_va_unsubscribe(zr_mapping_cb cb, void *arg);
 
 /* Live objects, mappings and bytes, for tests that count. */

@@ -97,7 +97,7 @@ int zr_slot_find(uintptr_t at);
 struct zr_region *zr_region_at(uintptr_t at);
 /* Index of the first extent that ends after @a at; region->count if none. A lock is held. */
 unsigned zr_extent_find(const struct zr_region *region, uintptr_t at);
-/* Make room for one extent more. zr_va.change is held, zr_va.lock is not. */
+/* Make room for @a count extents more. zr_va.change is held, zr_va.lock is not. */
 ze_result_t zr_region_make_room(struct zr_region *region, unsigned count);
 
 /* A region over [vm_base, vm_base+vm_size) with room for @a extents; NULL: no memory, and the VA

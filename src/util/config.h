@@ -1,4 +1,5 @@
-/* What the environment says: every ZERANGE_* variable, and those of Level Zero, checked once, in one table. */
+/* What the environment says: every ZERANGE_* variable, and those of Level Zero, checked once, in
+ * one table. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef ZR_CONFIG_H
 #define ZR_CONFIG_H

@@ -253,6 +253,39 @@ static void limit_mappings(const void *arg)
     outcome("0 to 120 mappings left of %u: %u refused (%s), the others right", max, refused, text);
 }
 
+/* The kernel refuses the third mapping: the place is as it was, its access attribute too, and takes
+ * the object when it is asked again. */
+static void refused_mapping(const void *arg)
+{
+    const ze_memory_access_attribute_t none = ZE_MEMORY_ACCESS_ATTRIBUTE_NONE;
+    ze_memory_access_attribute_t       access;
+    struct zr_va_info                  info;
+    struct zr_phys                    *phys;
+    size_t                             size;
+    char                              *base;
+    unsigned                           i;
+
+    setenv("ZERANGE_SOFT_FAULTS", "mmap@3=ENOMEM", 1);
+    test_device();
+    OK(zr_va_reserve(NULL, 4 * PAGE, (void **)&base));
+    OK(zr_phys_create(test_device(), ZR_BACKING_SECTION, ZR_CACHE_CACHED, PAGE, 0, &phys));
+    for (i = 0; i < 4 && zr_va_map(base + i * PAGE, PAGE, phys, 0, RW) == ZE_RESULT_SUCCESS; i++) {
+    }
+    CHECK(i > 0 && i < 4);
+    outcome("mapping %u: %s", i + 1, zr_last_error());
+    CHECK(!zr_va_query(base + i * PAGE, &info));
+    OK(zr_va_get_access(base + i * PAGE, PAGE, &access, &size));
+    CHECK(access == none);
+    OK(zr_va_get_access(base, PAGE, &access, &size));
+    CHECK(access == RW);
+    OK(zr_va_map(base + i * PAGE, PAGE, phys, 0, RW));
+    memset(base + i * PAGE, 0x3c, PAGE);
+    CHECK(base[0] == 0x3c); /* one object */
+    zr_phys_unref(phys);
+    OK(zr_va_unreserve(base, 4 * PAGE));
+    atomic_fetch_add(&fault_page->injected, 1);
+}
+
 /* ---- device memory ---- */
 
 static void limit_device_memory(const void *arg)
@@ -362,6 +395,7 @@ int main(void)
     fault_case("256 fds: an importer", limit_importer_fds, NULL, 120);
     fault_case("address space", limit_address_space, NULL, 120);
     fault_case("mappings (max_map_count)", limit_mappings, NULL, 120);
+    fault_case("a mapping is refused", refused_mapping, NULL, 120);
     fault_case("arenas of the software device", arena_rounds, NULL, 120);
     fault_case("device memory", limit_device_memory, NULL, 120);
     return fault_end("limits");

@@ -48,6 +48,37 @@ if unshare --net true 2>/dev/null; then
         failed=1
     fi
 fi
+# What another user answers under a name of ours is not shown.
+if [ "$(id -u)" -eq 0 ] && unshare --net true 2>/dev/null; then
+    cat >"$out.py" <<'END'
+import os, socket, subprocess, sys
+here = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+pid = os.fork()
+if pid == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+    here.bind(b"\0zerange-ucx-0-1")
+    here.listen(8)
+    os.kill(os.getpid(), 19)  # SIGSTOP: the parent sees that it listens, and has it go on
+    while True:
+        peer = here.accept()[0]
+        asked = peer.recv(4096)
+        if asked:
+            peer.send(asked[:8] + bytes(8192))
+os.waitpid(pid, os.WUNTRACED)
+os.kill(pid, 18)
+status = subprocess.call([sys.argv[1] + "/zerange-info", "--processes"])
+os.kill(pid, 9)
+sys.exit(status)
+END
+    unshare --net python3 "$out.py" "$builddir" >"$out" 2>&1
+    if [ $? -ne 1 ] || ! grep -qE 'processes +none' "$out"; then
+        echo "not ok: another user's process"
+        sed 's/^/    /' "$out"
+        failed=1
+    fi
+    rm -f "$out.py"
+fi
 expect "what is set and allowed" 0 'ZERANGE_QUIRKS +intel +none, intel' --environment \
     ZERANGE_QUIRKS=intel
 expect "a wrong value" 0 'a value is not valid' --environment ZERANGE_LOG=loud
