@@ -19,7 +19,8 @@ struct zr_soft_eventfd {
     struct zr_soft_fence         *fence;   /* what is waited for then */
 };
 
-/* Until there is something to wait for it is the syncobj's, then it is the fence's. @return is it over? */
+/* Until there is something to wait for it is the syncobj's, then it is the fence's.
+ * @return is it over? */
 static bool zr_soft_eventfd_ready(struct zr_soft_eventfd *event)
 {
     struct zr_soft_fence *fence;

@@ -392,7 +392,8 @@ static int zr_soft_prelim_engines(struct zr_soft_file *file, const struct drm_i9
                                       ZR_PRELIM_COPY_SATURATE_LINK | ZR_PRELIM_COPY_SATURATE_LMEM;
             info.capabilities = zr_soft_prelim_copy_caps(profile->engine[i].instance);
         }
-        ret = zr_soft_copy_out(item->data_ptr + sizeof(header) + i * sizeof(info), &info, sizeof(info));
+        ret = zr_soft_copy_out(item->data_ptr + sizeof(header) + i * sizeof(info), &info,
+                               sizeof(info));
     }
     if (ret != 0) {
         return ret;
@@ -419,7 +420,8 @@ static int zr_soft_prelim_regions(struct zr_soft_file *file, const struct drm_i9
             .unallocated = i == 0 ? dev->profile.smem - dev->smem_used
                                   : dev->profile.lmem - dev->lmem_used,
         };
-        ret = zr_soft_copy_out(item->data_ptr + sizeof(header) + i * sizeof(info), &info, sizeof(info));
+        ret = zr_soft_copy_out(item->data_ptr + sizeof(header) + i * sizeof(info), &info,
+                               sizeof(info));
     }
     if (ret != 0) {
         return ret;
@@ -429,7 +431,8 @@ static int zr_soft_prelim_regions(struct zr_soft_file *file, const struct drm_i9
     return ret != 0 ? ret : total;
 }
 
-static int zr_soft_prelim_distance(struct zr_soft_file *file, const struct drm_i915_query_item *item)
+static int zr_soft_prelim_distance(struct zr_soft_file              *file,
+                                   const struct drm_i915_query_item *item)
 {
     struct zr_prelim_distance query;
     int ret = zr_soft_query_begin(item, &query, sizeof(query), sizeof(query), false);
@@ -449,7 +452,8 @@ static int zr_soft_prelim_distance(struct zr_soft_file *file, const struct drm_i
     return ret != 0 ? ret : (int)sizeof(query);
 }
 
-static int zr_soft_prelim_subslices(struct zr_soft_file *file, const struct drm_i915_query_item *item)
+static int zr_soft_prelim_subslices(struct zr_soft_file              *file,
+                                    const struct drm_i915_query_item *item)
 {
     unsigned class = item->flags & 0xff, instance = item->flags >> 8 & 0xff;
 
@@ -458,7 +462,8 @@ static int zr_soft_prelim_subslices(struct zr_soft_file *file, const struct drm_
                : zr_soft_query_subslices(&file->dev->profile, item);
 }
 
-static int zr_soft_prelim_ip_version(struct zr_soft_file *file, const struct drm_i915_query_item *item)
+static int zr_soft_prelim_ip_version(struct zr_soft_file              *file,
+                                     const struct drm_i915_query_item *item)
 {
     struct zr_prelim_ip_version query;
     int ret = zr_soft_query_begin(item, &query, sizeof(query), sizeof(query), false);

@@ -249,7 +249,8 @@ int zr_soft_vm_bind(struct zr_soft_vm *vm, struct zr_soft_bo *bo, uint64_t start
     }
     *bind     = (struct zr_soft_bind){bo->binds, vm, start, size};
     bo->binds = bind;
-    zr_soft_vm_insert(vm, i, (struct zr_soft_entry){start, start + size, 0, zr_soft_bo_get(bo), false});
+    zr_soft_vm_insert(
+        vm, i, (struct zr_soft_entry){start, start + size, 0, zr_soft_bo_get(bo), false});
     return 0;
 }
 
