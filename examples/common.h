@@ -38,6 +38,12 @@ static inline void open_device(void)
     ZE(zeCommandListCreateImmediate(context, device, &queue, &copies));
 }
 
+static inline void close_device(void)
+{
+    ZE(zeCommandListDestroy(copies));
+    ZE(zeContextDestroy(context));
+}
+
 static inline void copy(void *to, const void *from, size_t size)
 {
     ZE(zeCommandListAppendMemoryCopy(copies, to, from, size, NULL, 0, NULL));

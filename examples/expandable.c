@@ -75,6 +75,7 @@ int main(int argc, char **argv)
     }
     free(host);
     range_close(&pool);
+    close_device();
     MPI_Finalize();
     return all_bad != 0;
 }

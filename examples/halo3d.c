@@ -174,7 +174,16 @@ int main(int argc, char **argv)
                form, dims[0], dims[1], dims[2], side, range.count, steps,
                all_bad == 0 ? "Pass" : "Fail", all_bad);
     }
+    free(host);
+    free(next);
+    free(only_host);
     range_close(&range);
+    close_device();
+    for (k = 0; k < 6; k++) {
+        MPI_Type_free(&sends[k]);
+        MPI_Type_free(&recvs[k]);
+    }
+    MPI_Comm_free(&grid_comm);
     MPI_Finalize();
     return all_bad != 0;
 }
