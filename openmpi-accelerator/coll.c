@@ -404,8 +404,9 @@ static int component_register(void)
         &mca_coll_zerange_component.collm_version, "direct_bytes",
         "Bytes from which on allreduce, reduce, reduce_scatter, alltoall and allgather of one "
         "node's processes go from buffer to buffer, reductions piece by piece; 0: never. The same "
-        "on all ranks",
-        MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        "on all ranks; may be changed between collectives (MPI_T), by all ranks alike",
+        MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, MCA_BASE_VAR_FLAG_SETTABLE, OPAL_INFO_LVL_5,
+        MCA_BASE_VAR_SCOPE_ALL_EQ,
         &zr_direct_bytes);
     (void)mca_base_component_var_register(
         &mca_coll_zerange_component.collm_version, "direct_piece",

@@ -412,9 +412,12 @@ static void after_fork_child(void)
     pthread_mutex_unlock(&zr_link.lock);
 }
 
-static void register_fork(void)
+/* The thread closes what it is told to let go of, so it ends before the driver does: what is
+ * registered here runs before any library's destructor. */
+static void register_ends(void)
 {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    atexit(zr_link_stop);
 }
 
 /* Lock held. 0 or -errno. */
@@ -441,7 +444,7 @@ uint64_t zr_link_start(const struct zr_link_ops *ops)
     uint64_t              number;
     int                   ret;
 
-    pthread_once(&once, register_fork);
+    pthread_once(&once, register_ends);
     pthread_mutex_lock(&zr_link.lock);
     if (!zr_link.running && !zr_link.failed) {
         zr_link.ops = ops;

@@ -4,12 +4,62 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 /* How long the end of an interface may wait for this thread. */
 #define LOOK_AGAIN_NS UINT64_C(50000000)
+
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct zr_wake *running_first;
+
+static void end_thread(struct zr_wake *wake)
+{
+    pthread_mutex_lock(&wake->lock);
+    wake->stop = true;
+    pthread_cond_signal(&wake->changed);
+    pthread_mutex_unlock(&wake->lock);
+    pthread_join(wake->thread, NULL);
+    wake->running = false;
+}
+
+/* An application that ends without closing its workers: no thread may be in the driver when that
+ * ends, and what is registered here runs before any library's destructor. */
+static void end_all(void)
+{
+    pthread_mutex_lock(&running_lock);
+    for (; running_first != NULL; running_first = running_first->next) {
+        end_thread(running_first);
+    }
+    pthread_mutex_unlock(&running_lock);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&running_lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&running_lock);
+}
+
+/* The threads are not in the child. */
+static void after_fork_child(void)
+{
+    for (; running_first != NULL; running_first = running_first->next) {
+        running_first->running = false;
+    }
+    pthread_mutex_unlock(&running_lock);
+}
+
+static void register_ends(void)
+{
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    atexit(end_all);
+}
 
 void zr_wake_init(struct zr_wake *wake)
 {
@@ -68,8 +118,9 @@ static void *waiter(void *arg)
 /* The application's signals are not for this thread. */
 static ucs_status_t start_thread(struct zr_wake *wake)
 {
-    sigset_t all, before;
-    int      error;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    sigset_t              all, before;
+    int                   error;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -79,7 +130,12 @@ static ucs_status_t start_thread(struct zr_wake *wake)
         zr_ucs_error("no thread that wakes a sleeping worker: %s", strerror(error));
         return UCS_ERR_NO_MEMORY;
     }
+    pthread_once(&once, register_ends);
+    pthread_mutex_lock(&running_lock);
     wake->running = true;
+    wake->next    = running_first;
+    running_first = wake;
+    pthread_mutex_unlock(&running_lock);
     return UCS_OK;
 }
 
@@ -113,13 +169,16 @@ bool zr_wake_uses(struct zr_wake *wake, ze_event_handle_t event)
 
 void zr_wake_stop(struct zr_wake *wake)
 {
+    struct zr_wake **link;
+
+    pthread_mutex_lock(&running_lock);
     if (wake->running) {
-        pthread_mutex_lock(&wake->lock);
-        wake->stop = true;
-        pthread_cond_signal(&wake->changed);
-        pthread_mutex_unlock(&wake->lock);
-        pthread_join(wake->thread, NULL);
+        for (link = &running_first; *link != wake; link = &(*link)->next) {
+        }
+        *link = wake->next;
+        end_thread(wake);
     }
+    pthread_mutex_unlock(&running_lock);
     if (wake->fd >= 0) {
         close(wake->fd);
     }

@@ -19,6 +19,7 @@ struct zr_wake {
     pthread_cond_t    changed;
     ze_event_handle_t event; /* what the thread waits for, NULL: nothing */
     bool              stop;
+    struct zr_wake   *next; /* of those whose thread exists */
 };
 
 void zr_wake_init(struct zr_wake *wake);

@@ -47,6 +47,34 @@ static long  combinations, wrong;
 /* Combinations of a collective, letter of a type and placement. */
 static int cells[COLLECTIVES][128][PLACEMENTS];
 
+/* From how many bytes on our own way among the processes of a node is taken: the call on host memory
+ * that the others are compared with takes Open MPI's. */
+static MPI_T_cvar_handle direct_bytes;
+static size_t            direct_from;
+
+static void find_direct_bytes(void)
+{
+    int provided, index, count;
+
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
+        MPI_T_cvar_get_index("coll_zerange_direct_bytes", &index) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(index, NULL, &direct_bytes, &count) != MPI_SUCCESS ||
+        MPI_T_cvar_read(direct_bytes, &direct_from) != MPI_SUCCESS) {
+        printf("coll_zerange_direct_bytes is not to be found\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void set_direct(bool on)
+{
+    size_t from = on ? direct_from : 0;
+
+    if (MPI_T_cvar_write(direct_bytes, &from) != MPI_SUCCESS) {
+        printf("coll_zerange_direct_bytes cannot be set\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
 /* Elements begin at offset. */
 static void fill(char *buffer, size_t size, size_t offset, const struct operand *operand,
                  MPI_Aint extent, unsigned salt)
@@ -95,7 +123,9 @@ static void one(size_t c, struct run *run, const struct operand *operand, size_t
     }
     run->send = expected[0] + odd;
     run->recv = expected[1] + odd;
+    set_direct(false);
     collectives[c].run(run);
+    set_direct(true);
     run->send = at[0] + odd;
     run->recv = at[1] + odd;
     collectives[c].run(run);
@@ -299,6 +329,7 @@ static void start(int argc, char **argv)
         printf("at most %d ranks\n", MAX_RANKS);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
+    find_direct_bytes();
     devmem_open();
     ZE(zeVirtualMemQueryPageSize(devmem.context, devmem.device, 1, &page));
     make_operands();
