@@ -9,7 +9,9 @@ ompi_info --param coll ucc --level 9 2>/dev/null | grep 'coll_ucc_enable' >/dev/
 export ZR_TEST_COMPONENTS=$builddir/.libs UCC_COLL_TRACE=info
 reductions=allreduce,iallreduce,reduce,ireduce,reduce_scatter,ireduce_scatter
 reductions+=,reduce_scatter_block,ireduce_scatter_block
-ucc=(--mca coll_ucc_enable 1 --mca coll_ucc_priority 77 --mca coll_ucc_cts "barrier,$reductions")
+# Long ones would go our own way among the processes of a node, past UCC.
+ucc=(--mca coll_zerange_direct_bytes 0 --mca coll_ucc_enable 1 --mca coll_ucc_priority 77
+    --mca coll_ucc_cts "barrier,$reductions")
 
 for n in 2 4; do
     ranks $n "${ucc[@]}" "$builddir/tests/mpi/nodes" 1 $n reduce >"$work/out" 2>&1 ||
