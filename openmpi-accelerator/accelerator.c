@@ -2,6 +2,7 @@
  * members that only 6 has are under ZR_OMPI_6. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
+#include "component.h"
 
 #include "opal_config.h"
 
@@ -676,9 +677,4 @@ opal_accelerator_base_component_t mca_accelerator_zerange_component = {
     .accelerator_finalize = accelerator_finalize,
 };
 
-#if ZR_OMPI_6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_accelerator_zerange_component_ptr;
-const mca_base_component_t *mca_accelerator_zerange_component_ptr =
-    &mca_accelerator_zerange_component.base_version;
-#endif
+ZR_COMPONENT_POINTER(mca_accelerator_zerange_component, base_version);

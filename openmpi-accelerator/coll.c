@@ -2,6 +2,7 @@
  * that predefined and user operations, which are CPU code, never touch device memory. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "coll.h"
+#include "component.h"
 
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "opal/mca/base/mca_base_var.h"
@@ -439,9 +440,4 @@ mca_coll_base_component_t mca_coll_zerange_component = {
     .collm_comm_query = comm_query,
 };
 
-#if OMPI_MAJOR_VERSION >= 6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_coll_zerange_component_ptr;
-const mca_base_component_t *mca_coll_zerange_component_ptr =
-    &mca_coll_zerange_component.collm_version;
-#endif
+ZR_COMPONENT_POINTER(mca_coll_zerange_component, collm_version);

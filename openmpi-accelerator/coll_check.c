@@ -3,6 +3,7 @@
  * what they send. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
+#include "component.h"
 
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/coll/base/base.h"
@@ -314,9 +315,4 @@ mca_coll_base_component_t mca_coll_zerangecheck_component = {
     .collm_comm_query = comm_query,
 };
 
-#if OMPI_MAJOR_VERSION >= 6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_coll_zerangecheck_component_ptr;
-const mca_base_component_t *mca_coll_zerangecheck_component_ptr =
-    &mca_coll_zerangecheck_component.collm_version;
-#endif
+ZR_COMPONENT_POINTER(mca_coll_zerangecheck_component, collm_version);

@@ -2,6 +2,7 @@
  * communication (that of collectives too) is given is checked before anything touches it. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
+#include "component.h"
 
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/hook/base/base.h"
@@ -229,9 +230,4 @@ ompi_hook_base_component_t mca_hook_zerange_component = {
     .hookm_mpi_finalize_top = finalize_top,
 };
 
-#if OMPI_MAJOR_VERSION >= 6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_hook_zerange_component_ptr;
-const mca_base_component_t *mca_hook_zerange_component_ptr =
-    &mca_hook_zerange_component.hookm_version;
-#endif
+ZR_COMPONENT_POINTER(mca_hook_zerange_component, hookm_version);

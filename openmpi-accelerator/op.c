@@ -2,6 +2,7 @@
  * copies of it; any other goes to the function that would have been used without us. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ze.h"
+#include "component.h"
 
 #include "ompi_config.h"
 
@@ -194,8 +195,4 @@ ompi_op_base_component_t mca_op_zerange_component = {
     .opc_op_query   = op_query,
 };
 
-#if OMPI_MAJOR_VERSION >= 6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_op_zerange_component_ptr;
-const mca_base_component_t *mca_op_zerange_component_ptr = &mca_op_zerange_component.opc_version;
-#endif
+ZR_COMPONENT_POINTER(mca_op_zerange_component, opc_version);

@@ -2,6 +2,7 @@
  * device memory, checked and agreed upon by all ranks, and their synchronisation. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "osc.h"
+#include "component.h"
 
 #include "opal/mca/base/mca_base_component_repository.h"
 #include "opal/util/info.h"
@@ -366,8 +367,4 @@ ompi_osc_base_component_t mca_osc_zerange_component = {
     .osc_select   = select_window,
 };
 
-#if OMPI_MAJOR_VERSION >= 6
-extern __attribute__((visibility("default")))
-const mca_base_component_t *mca_osc_zerange_component_ptr;
-const mca_base_component_t *mca_osc_zerange_component_ptr = &mca_osc_zerange_component.osc_version;
-#endif
+ZR_COMPONENT_POINTER(mca_osc_zerange_component, osc_version);

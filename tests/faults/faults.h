@@ -170,23 +170,7 @@ static inline int fault_end(const char *test)
 
 /* ---- processes of a case that talk to each other ---- */
 
-static inline void say(int sock, const void *data, size_t size)
-{
-    CHECK(send(sock, data, size, MSG_NOSIGNAL) == (ssize_t)size);
-}
-
-static inline void hear(int sock, void *data, size_t size)
-{
-    CHECK(recv(sock, data, size, MSG_WAITALL) == (ssize_t)size);
-}
-
-static inline void meet(int sock)
-{
-    char c = 'x';
-
-    say(sock, &c, 1);
-    hear(sock, &c, 1);
-}
+#include "../ipc/talk.h"
 
 /* A process that runs @a body with one end of a socket; *sock_p is the other. It dies with us. */
 static inline pid_t fault_spawn(void (*body)(int sock, const void *arg), const void *arg,

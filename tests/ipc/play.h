@@ -42,23 +42,7 @@ struct scenario {
     const char *exchange;
 };
 
-static inline void say(int sock, const void *data, size_t size)
-{
-    CHECK(send(sock, data, size, MSG_NOSIGNAL) == (ssize_t)size);
-}
-
-static inline void hear(int sock, void *data, size_t size)
-{
-    CHECK(recv(sock, data, size, MSG_WAITALL) == (ssize_t)size);
-}
-
-static inline void meet(int sock)
-{
-    char c = 'x';
-
-    say(sock, &c, 1);
-    hear(sock, &c, 1);
-}
+#include "talk.h"
 
 /* As many fds as a user has by default. @return the limits from then on */
 static inline struct rlimit limit_fds(void)
