@@ -239,7 +239,8 @@ static void zr_shim_serve_one(struct zr_shim_call *c)
     for (i = c->m->num_fds; i < ZR_SHIM_MAX_FDS; i++) {
         c->fds[i] = -1;
     }
-    c->out    = -1;
+    c->out = -1;
+    zr_shim_ends_wait(c->server);
     c->m->ret = zr_shim_dispatch(c);
     for (i = 0; i < c->m->num_fds; i++) {
         close(c->fds[i]);

@@ -121,7 +121,18 @@ ZR_PUBLIC FILE *fopen(const char *path, const char *mode)
     const char *real  = zr_shim_path(AT_FDCWD, path, buffer);
     int         minor = zr_shim_opened_minor(path, real);
 
-    return minor >= 0 ? zr_shim_stream(minor, mode) : ZR_REAL(fopen)(real, mode);
+    if (minor >= 0) {
+        return zr_shim_stream(minor, mode);
+    }
+    if (zr_shim_active() && path != NULL && zr_shim_path_is_control(AT_FDCWD, path, buffer)) {
+        if (strpbrk(mode, "wa+") != NULL) { /* what a stream writes is not seen here */
+            errno = EOPNOTSUPP;
+            return NULL;
+        }
+        zr_shim_control_before_open(buffer);
+        real = buffer;
+    }
+    return ZR_REAL(fopen)(real, mode);
 }
 FILE *fopen64(const char *path, const char *mode) ZR_ALIAS(fopen);
 

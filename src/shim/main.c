@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,11 @@ struct zr_shim_link {
     struct zr_shim_process *process;
 };
 
-static struct zr_shim_server server = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct zr_shim_server server = {
+    .lock    = PTHREAD_MUTEX_INITIALIZER,
+    .handled = PTHREAD_COND_INITIALIZER,
+};
+static int watch_fd;
 
 /* ---- what clients share ---- */
 
@@ -119,9 +124,25 @@ void zr_shim_file_put(struct zr_shim_server *s, struct zr_shim_file *file)
     }
 }
 
-/* ---- connections ---- */
+/* In the kernel close(2) returns after the end of the file; here the main thread comes to it. While
+ * one is not ended its link is ready, and ready links are served in turn: after as many as there are
+ * connections each was. */
+void zr_shim_ends_wait(struct zr_shim_server *s)
+{
+    struct pollfd watch = {.fd = watch_fd, .events = POLLIN};
+    unsigned      turns;
 
-static int watch_fd;
+    if (poll(&watch, 1, 0) <= 0) {
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    for (turns = s->clients + 2; turns > 0 && poll(&watch, 1, 0) > 0; turns--) {
+        pthread_cond_wait(&s->handled, &s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- connections ---- */
 
 static struct zr_shim_link *zr_shim_watch(enum zr_shim_link_kind kind, int fd)
 {
@@ -417,6 +438,9 @@ static void zr_shim_serve(int listener)
             zr_shim_link_end(link); /* nobody speaks there: it is the end */
             break;
         }
+        pthread_mutex_lock(&server.lock);
+        pthread_cond_broadcast(&server.handled);
+        pthread_mutex_unlock(&server.lock);
     }
 }
 

@@ -50,12 +50,15 @@ struct zr_shim_server {
     struct zr_shim_channel *channels;
     uint64_t                ids;
     unsigned                clients; /* connections of any kind */
+    pthread_cond_t          handled; /* the main thread did what one of them wanted */
     int                     wake;    /* eventfd: the last client may be gone */
 };
 
 /* main.c */
 int  zr_shim_device(struct zr_shim_server *server, unsigned unit, struct zr_soft_dev **dev_p);
 void zr_shim_client_gone(struct zr_shim_server *server);
+/* Every file whose last fd was closed before this call has ended when it returns. */
+void zr_shim_ends_wait(struct zr_shim_server *server);
 void zr_shim_process_put(struct zr_shim_server *server, struct zr_shim_process *process);
 struct zr_shim_file *zr_shim_file_get(struct zr_shim_server *server, uint64_t inode);
 void zr_shim_file_put(struct zr_shim_server *server, struct zr_shim_file *file);

@@ -1,5 +1,6 @@
 /* What a server and a real fd are for: a child shares the file it inherited, a new process opens one
- * that was sent, a killed client leaves its buffer to who imported it, and ioctls know bad pointers. */
+ * that was sent, a killed client leaves its buffer to who imported it, ioctls know bad pointers, and
+ * the end of a file is not late. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <drm.h>
 #include <errno.h>
@@ -288,6 +289,46 @@ static void pointers(int drm)
     REQUIRE(ioctl(drm, DRM_IOCTL_I915_GETPARAM, (void *)16) == -1 && errno == EFAULT);
 }
 
+/* ---- the end of a file ---- */
+
+static unsigned objects(void)
+{
+    FILE    *file = fopen("/sys/kernel/debug/dri/0/i915_gem_objects", "r");
+    unsigned count;
+
+    REQUIRE(file != NULL && fscanf(file, "%u", &count) == 1);
+    fclose(file);
+    return count;
+}
+
+/* What a file had is gone when its last close returns, or when its process was waited for. */
+static void ended(void)
+{
+    unsigned before = objects(), i;
+    pid_t    child;
+    int      drm;
+
+    for (i = 0; i < 300; i++) {
+        child = i % 3 == 0 ? fork() : -1;
+        if (child <= 0) {
+            drm = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+            REQUIRE(drm >= 0);
+            create(drm);
+            create(drm);
+            if (child == 0) {
+                _exit(0);
+            }
+            close(drm);
+        } else {
+            wait_for(child);
+        }
+        if (objects() != before) {
+            fprintf(stderr, "round %u: %u objects, %u before\n", i, objects(), before);
+            exit(1);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     int drm;
@@ -303,5 +344,6 @@ int main(int argc, char **argv)
     killed();
     killed_in_mid_copy();
     pointers(drm);
+    ended();
     return 0;
 }
