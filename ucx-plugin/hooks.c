@@ -6,6 +6,7 @@
 #include "hooks.h"
 
 #include "abi/uct_abi.h"
+#include "memtypes.h"
 #include "trace.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            started;
+static const struct zr_ze *the_ze; /* constant once active */
 static atomic_bool     active;
 static void (*forget_range)(void *ptr, size_t size);
 
@@ -28,19 +30,6 @@ static int ucs_type_of(ze_memory_type_t type)
     }
 }
 
-static void tell_ucx(unsigned event_type, void *ptr, size_t size, int mem_type)
-{
-    struct zr_ucm_mem_type_event event = {.address   = ptr,
-                                          .size      = size,
-                                          .mem_type  = mem_type,
-                                          .sys_dev   = UCS_SYS_DEVICE_ID_UNKNOWN,
-                                          .mem_flags = ZR_UCS_MEM_FLAG_REGISTRABLE};
-
-    ucm_event_enter();
-    ucm_event_dispatch(event_type, &event);
-    ucm_event_leave();
-}
-
 static void on_mapping(void *arg, int mapped, void *ptr, size_t size, ze_memory_type_t type)
 {
     if (!atomic_load_explicit(&active, memory_order_acquire) || zr_probing()) {
@@ -49,10 +38,10 @@ static void on_mapping(void *arg, int mapped, void *ptr, size_t size, ze_memory_
     if (mapped) {
         /* Another thread may have exported what was here after the notice that it goes. */
         forget_range(ptr, size);
-        tell_ucx(UCM_EVENT_MEM_TYPE_ALLOC, ptr, size, ucs_type_of(type));
+        zr_memtypes_appeared(the_ze, ptr, size, ucs_type_of(type));
     } else {
         forget_range(ptr, size);
-        tell_ucx(UCM_EVENT_MEM_TYPE_FREE, ptr, size, ucs_type_of(type));
+        zr_memtypes_going(ptr, size, ucs_type_of(type));
     }
 }
 
@@ -70,11 +59,11 @@ static void scan_mapping(const struct zr_ze *ze, uintptr_t start, uintptr_t end,
            (type = zr_ze_memory_type(ze, (void *)p, NULL)) != ZE_MEMORY_TYPE_UNKNOWN &&
            zeMemGetAddressRange(ze->context, (void *)p, &base, &size) == ZE_RESULT_SUCCESS &&
            (uintptr_t)base + size > p) {
-        tell_ucx(UCM_EVENT_MEM_TYPE_ALLOC, base, size, ucs_type_of(type));
+        zr_memtypes_appeared(ze, base, size, ucs_type_of(type));
         p = (uintptr_t)base + size;
     }
     if (p < end && (hidden || p > start)) {
-        tell_ucx(UCM_EVENT_MEM_TYPE_ALLOC, (void *)p, end - p, unknown);
+        zr_memtypes_appeared(ze, (void *)p, end - p, unknown);
     }
 }
 
@@ -112,6 +101,7 @@ void zr_hooks_start(const struct zr_ze *ze, int unknown, void (*forget)(void *pt
     }
     started      = true;
     forget_range = forget;
+    the_ze       = ze;
     /* A look-up makes the cache if it is to be used, so that it hears of what comes. */
     (void)ucs_memtype_cache_lookup(info, 1, info);
     atomic_store_explicit(&active, true, memory_order_release);

@@ -51,23 +51,6 @@ static bool is_mapping(const struct zr_ze *ze, uint64_t base, uint64_t end)
 
 /* ---- how far an export goes ---- */
 
-/* Where the reservation of @a ptr begins and ends; false where nobody can say. */
-static bool reservation(const struct zr_ze *ze, uint64_t ptr, uint64_t *start_p, uint64_t *end_p)
-{
-    void  *base;
-    size_t size;
-
-    if (ze->reservation == NULL) {
-        return zr_trace_reservation(ptr, start_p, end_p);
-    }
-    if (ze->reservation((void *)(uintptr_t)ptr, &base, &size) != ZE_RESULT_SUCCESS) {
-        return false;
-    }
-    *start_p = (uintptr_t)base;
-    *end_p   = *start_p + size;
-    return true;
-}
-
 /* An extent does not cross these: the edges of the reservations, and every @a limit bytes inside
  * one, so that a new object somewhere renews a bounded part only. Where no edge is known nothing
  * in front is taken, as an export ends when its first address is freed. */
@@ -76,7 +59,7 @@ static void edges(const struct zr_ze *ze, uint64_t limit, uint64_t start, uint64
 {
     uint64_t low, top, last_low, last_top;
 
-    if (!reservation(ze, start, &low, &top) || !reservation(ze, end - 1, &last_low, &last_top)) {
+    if (!zr_ze_reservation(ze, start, &low, &top) || !zr_ze_reservation(ze, end - 1, &last_low, &last_top)) {
         *low_p  = start;
         *high_p = limit < UINT64_MAX - start ? start + limit : UINT64_MAX;
         return;

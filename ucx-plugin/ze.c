@@ -3,6 +3,7 @@
 #include "ze.h"
 
 #include "abi/uct_abi.h"
+#include "trace.h"
 
 #include <stdbool.h>
 #include <loader/ze_loader.h>
@@ -234,6 +235,22 @@ ze_memory_type_t zr_ze_memory_type(const struct zr_ze *ze, const void *ptr, uint
         *id_p = properties.id;
     }
     return properties.type;
+}
+
+bool zr_ze_reservation(const struct zr_ze *ze, uint64_t ptr, uint64_t *start_p, uint64_t *end_p)
+{
+    void  *base;
+    size_t size;
+
+    if (ze->reservation == NULL) {
+        return zr_trace_reservation(ptr, start_p, end_p);
+    }
+    if (ze->reservation((void *)(uintptr_t)ptr, &base, &size) != ZE_RESULT_SUCCESS) {
+        return false;
+    }
+    *start_p = (uintptr_t)base;
+    *end_p   = *start_p + size;
+    return true;
 }
 
 const char *zr_ze_last_error(const struct zr_ze *ze)

@@ -32,6 +32,9 @@ const char         *zr_ze_missing(void);
  * *id_p is the allocation's id. */
 ze_memory_type_t zr_ze_memory_type(const struct zr_ze *ze, const void *ptr, uint64_t *id_p);
 
+/** Where the reservation of @a ptr begins and ends; false: it is in none, or nobody can say. */
+bool zr_ze_reservation(const struct zr_ze *ze, uint64_t ptr, uint64_t *start_p, uint64_t *end_p);
+
 /** Whether the caller is inside zr_probe: nobody needs to hear of the memory it maps. */
 bool zr_probing(void);
 
