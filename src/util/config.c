@@ -76,7 +76,7 @@ static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE
 static struct zr_config config = {
     .log             = ZR_LOG_WARN,
     .profiles        = ZR_PKGDATADIR "/profiles",
-    .split_threshold = 256 * ZR_KIB,
+    .split_threshold = 4 * ZR_MIB,
     .affinity_mask   = UINT64_MAX,
 };
 static ze_result_t    config_result;

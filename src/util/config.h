@@ -33,8 +33,8 @@ struct zr_config {
     enum zr_fd_exchange fd_exchange;       /* ZERANGE_FD_EXCHANGE=auto|pidfd|socket (auto) */
     unsigned            engines;           /* ZERANGE_ENGINES=0..16: most copy engines of one copy,
                                               0: all */
-    uint64_t            split_threshold;   /* ZERANGE_SPLIT_THRESHOLD=BYTES (K, M, G suffix): a
-                                              shorter copy uses one engine */
+    uint64_t            split_threshold;   /* ZERANGE_SPLIT_THRESHOLD=BYTES (K, M, G suffix; 4M):
+                                              a shorter copy uses one engine */
     unsigned            num_rates;         /* ZERANGE_ENGINE_RATES=RATE[,RATE...]: relative speed */
     uint32_t            engine_rate[16];   /* of copy engine 0, 1, ... of a device (all alike) */
     enum zr_compat      compat;            /* ZERANGE_COMPAT=spec|intel (spec) */
