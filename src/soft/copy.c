@@ -1,9 +1,9 @@
 /* How the engines move bytes: through the cache, or past it with streaming stores where the set of
  * batches is too large to find its bytes there again.
  *
- * The rule. A set streams if what it copies is at least a quarter of the last-level cache: source
- * and destination would take half of it and push out what everybody else keeps there, and a store
- * through the cache first reads the line it overwrites. Below that a cached copy wins by far, since
+ * The rule. A set streams if what it copies is at least 3/16 of the last-level cache: source and
+ * destination would take more than a third of it and push out what everybody else keeps there, and a
+ * store through the cache first reads the line it overwrites. Below that a cached copy wins by far, since
  * the reader finds the bytes in the cache. What counts is the whole set and not one command: a
  * copy of 64 MiB between ranges of 16,384 objects is made of commands of 4 KiB. */
 /* SPDX-License-Identifier: BSD-3-Clause */
@@ -16,7 +16,7 @@
 #include <emmintrin.h>
 #endif
 
-#define ZR_SOFT_STREAM_DEFAULT (8 * ZR_MIB) /* where the size of the cache is not known */
+#define ZR_SOFT_STREAM_DEFAULT (6 * ZR_MIB) /* where the size of the cache is not known */
 #define ZR_SOFT_STREAM_SHORT   1024         /* a piece so short is not worth a fence */
 #define ZR_SOFT_LINE           64u
 #define ZR_SOFT_LOOK           256 /* commands: if they copy no more than that, it is not much */
@@ -25,7 +25,7 @@ uint64_t zr_soft_stream_bytes(void)
 {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 
-    return cache >= (long)ZR_MIB ? (uint64_t)cache / 4 : ZR_SOFT_STREAM_DEFAULT;
+    return cache >= (long)ZR_MIB ? (uint64_t)cache * 3 / 16 : ZR_SOFT_STREAM_DEFAULT;
 }
 
 /* ---- how much a set copies ---- */
