@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define STRIDE  (2 * (uint64_t)LENGTH)
 #define HOT     64u
 #define LOOKUPS 200000u
+#define THREAD_LOOKUPS (10 * LOOKUPS) /* threads start at different times */
 #define SPACE   7
 
 /* ---- the three, behind one face: look the key up; 0 if it is not there ---- */
@@ -236,24 +238,46 @@ struct thread {
     pthread_barrier_t *start;
     struct cache      *cache;
     struct keys        keys;
+    unsigned           which;
     double             began, ended;
 };
+
+/* Each on a CPU of its own: woken at once they would share one for longer than they run. */
+static void thread_place(unsigned which)
+{
+    cpu_set_t allowed, one;
+    int       cpu;
+
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+        return;
+    }
+    for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && which-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof(one), &one);
+            return;
+        }
+    }
+}
 
 static void *thread_main(void *arg)
 {
     struct thread *t = arg;
     unsigned       i;
 
+    thread_place(t->which);
     pthread_barrier_wait(t->start);
     t->began = zr_now();
-    for (i = 0; i < LOOKUPS; i++) {
+    for (i = 0; i < THREAD_LOOKUPS; i++) {
         ours(t->cache, t->keys.address[i & t->keys.mask]);
     }
     t->ended = zr_now();
     return NULL;
 }
 
-/* Hits a second of @a threads threads, each on its own range or all on one. */
+/* Hits a second of @a threads threads, each on its own of two ranges or all on one; one thread takes
+ * the two in turn, since hits of different ranges take different times. */
 static double thread_rate(struct cache *cache, unsigned threads, bool same)
 {
     struct thread     t[2];
@@ -263,9 +287,12 @@ static double thread_rate(struct cache *cache, unsigned threads, bool same)
     unsigned          i;
 
     pthread_barrier_init(&start, NULL, threads);
-    for (i = 0; i < threads; i++) {
+    for (i = 0; i < 2; i++) {
         address[i] = BASE + (same ? 0 : i * (cache->count / 2)) * STRIDE + LENGTH / 4;
-        t[i]       = (struct thread){.start = &start, .cache = cache, .keys = {&address[i], 0}};
+    }
+    for (i = 0; i < threads; i++) {
+        t[i]       = (struct thread){.start = &start, .cache = cache, .which = i,
+                                     .keys = {&address[i], threads == 1 && !same}};
         if (pthread_create(&t[i].thread, NULL, thread_main, &t[i]) != 0) {
             fprintf(stderr, ZR_RANGE_PROGRAM ": no thread\n");
             exit(1);
@@ -277,7 +304,7 @@ static double thread_rate(struct cache *cache, unsigned threads, bool same)
         ended = fmax(ended, t[i].ended);
     }
     pthread_barrier_destroy(&start);
-    return threads * (double)LOOKUPS / (ended - began);
+    return threads * (double)THREAD_LOOKUPS / (ended - began);
 }
 
 enum { RANGES, HIT, HIT_UCS, HIT_PGT, HIT_TO_UCS, HIT_TO_PGT, ANY, ANY_PGT, ANY_TO_PGT, MISS,
@@ -333,7 +360,7 @@ static bool run_count(const struct zr_range_options *o, uint64_t count, struct z
     static double v[VALUES][ZR_RANGE_MAX_ROUNDS];
     struct cache  cache = {.count = count};
     struct keys   hot = keys_make(count, HOT, true), any = keys_make(count, 1u << 17, false);
-    double        row[VALUES] = {(double)count}, one;
+    double        row[VALUES] = {(double)count};
     unsigned      r, k;
 
     if (hot.address == NULL || any.address == NULL || !fill(&cache)) {
@@ -352,9 +379,8 @@ static bool run_count(const struct zr_range_options *o, uint64_t count, struct z
         v[ANY][r]        = measure(&cache, ours, &any);
         v[ANY_PGT][r]    = measure(&cache, pgtable, &any);
         v[ANY_TO_PGT][r] = v[ANY][r] / v[ANY_PGT][r];
-        one              = thread_rate(&cache, 1, true);
-        v[DIFFERENT][r]  = thread_rate(&cache, 2, false) / one;
-        v[SAME][r]       = thread_rate(&cache, 2, true) / one;
+        v[DIFFERENT][r]  = thread_rate(&cache, 2, false) / thread_rate(&cache, 1, false);
+        v[SAME][r]       = thread_rate(&cache, 2, true) / thread_rate(&cache, 1, true);
     }
     for (r = 0; r < o->rounds; r++) {
         v[MISS][r] = measure_miss(&cache, &any);
