@@ -171,17 +171,37 @@ static void *find_function(const struct zr_ze *ze, const char *name)
                : NULL;
 }
 
+static uint32_t mix(uint32_t sum, const void *bytes, size_t size)
+{
+    const uint8_t *byte = bytes;
+
+    for (; size > 0; size--, byte++) {
+        sum = (sum ^ *byte) * 16777619u;
+    }
+    return sum;
+}
+
+/* What two processes of one driver agree on: its version and its extensions. Not its UUID: that of
+ * Intel's driver is of the time when it started, to 4.3 s. */
 static uint32_t digest(ze_driver_handle_t driver)
 {
     ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
-    uint32_t               sum        = 2166136261u;
-    unsigned               k;
+    ze_driver_extension_properties_t *list = NULL;
+    uint32_t                          sum  = 2166136261u, count = 0, k;
 
     if (zeDriverGetProperties(driver, &properties) == ZE_RESULT_SUCCESS) {
-        for (k = 0; k < ZE_MAX_DRIVER_UUID_SIZE; k++) {
-            sum = (sum ^ properties.uuid.id[k]) * 16777619u;
+        sum = mix(sum, &properties.driverVersion, sizeof(properties.driverVersion));
+    }
+    if (zeDriverGetExtensionProperties(driver, &count, NULL) == ZE_RESULT_SUCCESS) {
+        list = calloc(count, sizeof(*list));
+    }
+    if (list != NULL && zeDriverGetExtensionProperties(driver, &count, list) == ZE_RESULT_SUCCESS) {
+        for (k = 0; k < count; k++) {
+            sum = mix(sum, list[k].name, strlen(list[k].name));
+            sum = mix(sum, &list[k].version, sizeof(list[k].version));
         }
     }
+    free(list);
     return sum;
 }
 

@@ -14,7 +14,7 @@ if grep -q 'fsanitize' "$builddir/config.status"; then
     echo "a shim built with sanitizers cannot be preloaded"
     exit 77
 fi
-unset ZE_ENABLE_ALT_DRIVERS
+unset ZE_ENABLE_ALT_DRIVERS with
 export UCX_MODULES=^ze ZERANGE_SHIM_LOG=$work/device ZERANGE_LOG=info
 shim=$builddir/.libs/libi915shim.so
 
@@ -41,7 +41,7 @@ mpi() {
     shift
     : >"$work/device"
     rm -f "$work"/ucx-*
-    UCX_PROTO_INFO=y UCX_LOG_FILE=$work/ucx-%p.log passes "$name" 3 env "LD_PRELOAD=$shim" zr_bw \
+    UCX_PROTO_INFO=y UCX_LOG_FILE=$work/ucx-%p.log passes "$name" 3 env "LD_PRELOAD=$shim${with:+:$with}" zr_bw \
         D D -m 262144:1048576 -c -i 2 -x 0 -u 0 -W 2 "$@"
     lane=$(cat "$work"/ucx-*.log | awk -f "$srcdir/benchmarks/lane.awk")
     case $lane in
@@ -85,6 +85,8 @@ for profile in dg2 pvc-upstream; do
     echo "$profile: $(head -n 1 "$work/extensions"), ${has_extension:-no $extension}"
     mpi "$profile: MPI, 8 objects" --objects 8
     mpi "$profile: MPI, objects of different sizes" --split 3:8 --unequal --offset 5
+    # The driver's UUID is of the time when it started.
+    with=$builddir/.libs/later.so mpi "$profile: MPI, ranks that start an hour apart" --objects 8
     perf tag_bw server 2
     perf ucp_put_bw server 2
     perf ucp_get client 1
