@@ -222,9 +222,10 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
     const struct zr_soft_bind *bind;
     uint64_t                   start, alignment, limit;
     unsigned                   i, pass;
+    bool                       bound = true; /* all of them, where they shall be */
     int                        ret;
 
-    for (pass = 0; pass < 2; pass++) {
+    for (pass = 0; pass == 0 || (pass == 1 && !bound); pass++) {
         for (i = 0; i < x->count; i++) {
             if (!(x->object[i].flags & EXEC_OBJECT_PINNED) || x->lasting[i]) {
                 continue;
@@ -237,9 +238,11 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
                     zr_soft_exec_size(x, i) > limit - start) {
                     return -EINVAL;
                 }
-                if (bind != NULL &&
-                    (bind->start != start || bind->size < zr_soft_exec_size(x, i))) {
+                if (bind == NULL) {
+                    bound = false;
+                } else if (bind->start != start || bind->size < zr_soft_exec_size(x, i)) {
                     zr_soft_vm_unbind(vm, x->bo[i]);
+                    bound = false;
                 }
             } else if (bind == NULL) {
                 ret = zr_soft_vm_bind(vm, x->bo[i], start, zr_soft_exec_size(x, i));
