@@ -44,8 +44,8 @@ static int compare(uct_md_h md, const void *ptr, size_t size, const char *what)
     uct_md_mem_attr_t attr = {.field_mask = UCT_MD_MEM_ATTR_FIELD_SYS_DEV};
     ucs_memory_info_t info = {.sys_dev = 77};
 
+    UCS(ucs_memtype_cache_lookup(ptr, size, &info)); /* first: the query puts its answer there */
     UCS(uct_md_mem_query(md, ptr, size, &attr));
-    UCS(ucs_memtype_cache_lookup(ptr, size, &info));
     printf("%s: type %d, device %u, ze_copy says %u\n", what, info.type, info.sys_dev,
            attr.sys_dev);
     if (info.type != UCS_MEMORY_TYPE_ZE_DEVICE || info.sys_dev != attr.sys_dev) {
