@@ -277,6 +277,17 @@ static void choose_copy_transport(void)
     }
 }
 
+/* Engines at their full rate end most copies before the worker gets to its sleep: then nobody would
+ * miss who wakes it. */
+static void choose_engine_rate(void)
+{
+    if (cases[current].sleeps) {
+        setenv("ZERANGE_SOFT_ENGINE_MBPS", "300", 1);
+    } else {
+        unsetenv("ZERANGE_SOFT_ENGINE_MBPS");
+    }
+}
+
 /* Of one case with its number as argument, of all without. */
 int main(int argc, char **argv)
 {
@@ -292,6 +303,7 @@ int main(int argc, char **argv)
         current = k;
         setenv("UCX_RNDV_SCHEME", cases[k].scheme, 1);
         choose_copy_transport();
+        choose_engine_rate();
         result = pair_run(argv[0], k, 120);
         if (result == 0) {
             printf("ok: %s\n", cases[k].name);
