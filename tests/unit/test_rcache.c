@@ -905,7 +905,7 @@ static void *use_both(void *arg)
 
 static void a_shared_place_loses_no_reference(void **state)
 {
-    enum { COUNT = 2000, ROUNDS = 2000 };
+    enum { COUNT = 100000, ROUNDS = 2000 }; /* so many that one has the place, wherever they are */
     static struct zr_view    view;
     static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
     struct zr_rcache_region *regions = calloc(COUNT, sizeof(*regions)), *hidden = &regions[0];
