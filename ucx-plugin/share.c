@@ -59,7 +59,8 @@ static void edges(const struct zr_ze *ze, uint64_t limit, uint64_t start, uint64
 {
     uint64_t low, top, last_low, last_top;
 
-    if (!zr_ze_reservation(ze, start, &low, &top) || !zr_ze_reservation(ze, end - 1, &last_low, &last_top)) {
+    if (!zr_ze_reservation(ze, start, &low, &top) ||
+        !zr_ze_reservation(ze, end - 1, &last_low, &last_top)) {
         *low_p  = start;
         *high_p = limit < UINT64_MAX - start ? start + limit : UINT64_MAX;
         return;

@@ -3,7 +3,7 @@
 #include "trace.h"
 
 #include "abi/uct_abi.h"
-#include "rcache/itree.h"
+#include "spans.h"
 
 #include <level_zero/layers/zel_tracing_api.h>
 #include <level_zero/layers/zel_tracing_register_cb.h>
@@ -28,11 +28,6 @@
 
 enum { MAPPINGS, RESERVATIONS }; /* spaces of the tree */
 
-struct seen {
-    struct zr_itree_node node;
-    uint64_t             offset;
-};
-
 static pthread_rwlock_t       lock = PTHREAD_RWLOCK_INITIALIZER; /* guards the tree */
 static struct zr_itree        tree;
 static const struct zr_ze    *the_ze;
@@ -40,47 +35,16 @@ static zr_mapping_callback_t  tell;
 
 /* ---- what was seen ---- */
 
-static void insert(uint64_t space, uint64_t start, uint64_t end, uint64_t offset)
-{
-    struct seen *seen = calloc(1, sizeof(*seen));
-
-    if (seen == NULL) {
-        return; /* then it is as unknown as one of before the start */
-    }
-    seen->node.space = space;
-    seen->node.start = start;
-    seen->node.end   = end;
-    seen->offset     = offset;
-    zr_itree_insert(&tree, &seen->node);
-}
-
-/* [start, end) is nothing any more; what sticks out stays. */
-static void cut(uint64_t space, uint64_t start, uint64_t end)
-{
-    struct zr_itree_node *node;
-
-    while ((node = zr_itree_find(&tree, space, start, end, NULL, NULL)) != NULL) {
-        struct seen old = *(struct seen *)node;
-
-        zr_itree_remove(&tree, node);
-        free(node);
-        if (old.node.start < start) {
-            insert(space, old.node.start, start, old.offset);
-        }
-        if (old.node.end > end) {
-            insert(space, end, old.node.end, old.offset + (end - old.node.start));
-        }
-    }
-}
-
+/* The value is what to add to an address for its offset. */
 static void note(uint64_t space, const void *ptr, size_t size, uint64_t offset, bool there)
 {
     uint64_t start = (uintptr_t)ptr;
 
     pthread_rwlock_wrlock(&lock);
-    cut(space, start, start + size);
     if (there) {
-        insert(space, start, start + size, offset);
+        zr_span_set(&tree, space, start, start + size, offset - start);
+    } else {
+        zr_span_cut(&tree, space, start, start + size);
     }
     pthread_rwlock_unlock(&lock);
 }
@@ -88,17 +52,17 @@ static void note(uint64_t space, const void *ptr, size_t size, uint64_t offset, 
 static bool look_up(uint64_t space, uint64_t ptr, uint64_t *start_p, uint64_t *end_p,
                     uint64_t *offset_p)
 {
-    struct zr_itree_node *node;
+    const struct zr_span *span;
 
     pthread_rwlock_rdlock(&lock);
-    node = zr_itree_find(&tree, space, ptr, ptr + 1, NULL, NULL);
-    if (node != NULL) {
-        *start_p  = node->start;
-        *end_p    = node->end;
-        *offset_p = ((struct seen *)node)->offset;
+    span = zr_span_find(&tree, space, ptr);
+    if (span != NULL) {
+        *start_p  = span->node.start;
+        *end_p    = span->node.end;
+        *offset_p = span->node.start + span->value;
     }
     pthread_rwlock_unlock(&lock);
-    return node != NULL;
+    return span != NULL;
 }
 
 bool zr_trace_mapping(uint64_t ptr, uint64_t *start_p, uint64_t *end_p, uint64_t *offset_p)

@@ -1,9 +1,9 @@
 /* How the engines move bytes: through the cache, or past it with streaming stores where the set of
  * batches is too large to find its bytes there again.
  *
- * The rule. A set streams if what it copies is at least 3/16 of the last-level cache: source and
- * destination would take more than a third of it and push out what everybody else keeps there, and a
- * store through the cache first reads the line it overwrites. Below that a cached copy wins by far, since
+ * The rule. A set streams if what it copies is at least a quarter of the last-level cache: source
+ * and destination would take half of it and push out what everybody else keeps there, and a store
+ * through the cache first reads the line it overwrites. Below that a cached copy wins by far, since
  * the reader finds the bytes in the cache. What counts is the whole set and not one command: a
  * copy of 64 MiB between ranges of 16,384 objects is made of commands of 4 KiB. */
 /* SPDX-License-Identifier: BSD-3-Clause */
@@ -16,7 +16,7 @@
 #include <emmintrin.h>
 #endif
 
-#define ZR_SOFT_STREAM_DEFAULT (6 * ZR_MIB) /* where the size of the cache is not known */
+#define ZR_SOFT_STREAM_DEFAULT (8 * ZR_MIB) /* where the size of the cache is not known */
 #define ZR_SOFT_STREAM_SHORT   1024         /* a piece so short is not worth a fence */
 #define ZR_SOFT_LINE           64u
 #define ZR_SOFT_LOOK           256 /* commands: if they copy no more than that, it is not much */
@@ -25,7 +25,7 @@ uint64_t zr_soft_stream_bytes(void)
 {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 
-    return cache >= (long)ZR_MIB ? (uint64_t)cache * 3 / 16 : ZR_SOFT_STREAM_DEFAULT;
+    return cache >= (long)ZR_MIB ? (uint64_t)cache / 4 : ZR_SOFT_STREAM_DEFAULT;
 }
 
 /* ---- how much a set copies ---- */
@@ -60,23 +60,34 @@ static unsigned zr_soft_peek(const uint32_t *dw, uint64_t available, uint64_t *b
     return length;
 }
 
-/* The first batch stands for all: a copy is cut into equal shares. A guess that is wrong costs
- * time, never a byte. */
-static uint64_t zr_soft_set_bytes(struct zr_soft_req *req, uint64_t enough)
+/* What a batch copies, as far as it can be told before it runs. */
+static uint64_t zr_soft_batch_bytes(struct zr_soft_batch *batch, uint64_t enough)
 {
-    uint64_t       bytes = 0, available = 0, at = req->batch[0].start;
-    const uint8_t *cpu = zr_soft_resolve(&req->batch[0], ZR_SOFT_PORT_COMMAND, at, &available);
+    uint64_t       bytes = 0, available = 0;
+    const uint8_t *cpu   = zr_soft_resolve(batch, ZR_SOFT_PORT_COMMAND, batch->start, &available);
     unsigned       dwords, look;
 
-    for (look = 0; cpu != NULL && look < ZR_SOFT_LOOK && available >= 4; look++) {
+    for (look = 0; cpu != NULL && look < ZR_SOFT_LOOK && available >= 4 && bytes < enough; look++) {
         dwords = zr_soft_peek((const uint32_t *)cpu, available, &bytes);
-        if (dwords == 0 || available < dwords * 4 || bytes * req->width >= enough) {
+        if (dwords == 0 || available < dwords * 4) {
             break;
         }
         cpu += dwords * 4;
         available -= dwords * 4;
     }
-    return bytes * req->width;
+    return bytes;
+}
+
+/* A guess that is wrong costs time, never a byte. */
+static bool zr_soft_set_copies(struct zr_soft_req *req, uint64_t enough)
+{
+    uint64_t bytes = 0;
+    unsigned row;
+
+    for (row = 0; row < req->width && bytes < enough; row++) {
+        bytes += zr_soft_batch_bytes(&req->batch[row], enough - bytes);
+    }
+    return bytes >= enough;
 }
 
 void zr_soft_req_choose_copy(struct zr_soft_req *req, uint64_t objects_bytes)
@@ -84,7 +95,7 @@ void zr_soft_req_choose_copy(struct zr_soft_req *req, uint64_t objects_bytes)
     uint64_t limit = req->ctx->dev->stream_bytes;
 
     req->stream = req->slot->class == I915_ENGINE_CLASS_COPY && objects_bytes >= 2 * limit &&
-                  zr_soft_set_bytes(req, limit) >= limit;
+                  zr_soft_set_copies(req, limit);
 }
 
 /* ---- moving bytes ---- */

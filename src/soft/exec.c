@@ -225,7 +225,7 @@ static int zr_soft_exec_bind_pinned(struct zr_soft_exec *x)
     bool                       bound = true; /* all of them, where they shall be */
     int                        ret;
 
-    for (pass = 0; pass == 0 || (pass == 1 && !bound); pass++) {
+    for (pass = 0; pass < (bound ? 1u : 2u); pass++) {
         for (i = 0; i < x->count; i++) {
             if (!(x->object[i].flags & EXEC_OBJECT_PINNED) || x->lasting[i]) {
                 continue;
