@@ -78,7 +78,8 @@ struct zr_copyq {
     pthread_cond_t      pump_wake;
     bool                has_pump, stop_pump;
     struct zr_slot_list abandoned; /* lost, and the engines may still read their batches */
-    unsigned            num_slots;
+    unsigned            num_slots, num_free;
+    unsigned            used_peak, used_before, uses; /* see zr_slot_count_use */
     uint64_t            sequence, serial;
     struct zr_stamp    *stamps; /* by handle */
     unsigned            num_stamps;

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #define ZR_BATCH_FIRST_BYTES 4096
+#define ZR_SPARE_SLOTS       8
+#define ZR_USES_WINDOW       1024 /* uses of slots that "lately" is */
 
 void zr_slot_push(struct zr_slot_list *list, struct zr_slot *slot)
 {
@@ -29,16 +31,6 @@ struct zr_slot *zr_slot_pop(struct zr_slot_list *list)
     return slot;
 }
 
-/* A slot used lately first: its batches are warm. */
-static void zr_slot_put_free(struct zr_copyq *q, struct zr_slot *slot)
-{
-    slot->next   = q->free.head;
-    q->free.head = slot;
-    if (slot->next == NULL) {
-        q->free.tail = slot;
-    }
-}
-
 static void zr_slot_drop_objects(struct zr_slot *slot)
 {
     unsigned i;
@@ -47,23 +39,6 @@ static void zr_slot_drop_objects(struct zr_slot *slot)
         zr_bo_unref(slot->objects[i].bo);
     }
     slot->count = 0;
-}
-
-void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot)
-{
-    zr_slot_drop_objects(slot);
-    zr_slot_put_free(q, slot);
-}
-
-void zr_slot_rest(struct zr_copyq *q, struct zr_slot *slot)
-{
-    struct zr_slot *before = q->resting[slot->wide];
-
-    zr_slot_drop_objects(slot);
-    q->resting[slot->wide] = slot;
-    if (before != NULL) {
-        zr_slot_put_free(q, before);
-    }
 }
 
 static void zr_slot_destroy(struct zr_slot *slot)
@@ -83,6 +58,64 @@ static void zr_slot_destroy(struct zr_slot *slot)
     free(slot);
 }
 
+/* A slot used lately first: its batches are warm. Of more slots than were lately in use at once
+ * another one goes: a burst does not keep its memory for ever. */
+static void zr_slot_put_free(struct zr_copyq *q, struct zr_slot *slot)
+{
+    struct zr_slot *spare = q->free.head;
+
+    if (spare != NULL && q->num_slots > ZR_MAX(q->used_before, q->used_peak) + ZR_SPARE_SLOTS) {
+        q->free.head = spare->next;
+        q->num_free--;
+        q->num_slots--;
+        zr_slot_destroy(spare);
+    }
+    slot->next   = q->free.head;
+    q->free.head = slot;
+    if (slot->next == NULL) {
+        q->free.tail = slot;
+    }
+    q->num_free++;
+}
+
+static struct zr_slot *zr_slot_get_free(struct zr_copyq *q)
+{
+    struct zr_slot *slot = zr_slot_pop(&q->free);
+
+    if (slot != NULL) {
+        q->num_free--;
+    }
+    return slot;
+}
+
+/* How many slots are in use at once, at most, in this window of time and the one before. */
+static void zr_slot_count_use(struct zr_copyq *q)
+{
+    q->used_peak = ZR_MAX(q->used_peak, q->num_slots - q->num_free);
+    if (++q->uses == ZR_USES_WINDOW) {
+        q->uses        = 0;
+        q->used_before = q->used_peak;
+        q->used_peak   = 0;
+    }
+}
+
+void zr_slot_recycle(struct zr_copyq *q, struct zr_slot *slot)
+{
+    zr_slot_drop_objects(slot);
+    zr_slot_put_free(q, slot);
+}
+
+void zr_slot_rest(struct zr_copyq *q, struct zr_slot *slot)
+{
+    struct zr_slot *before = q->resting[slot->wide];
+
+    zr_slot_drop_objects(slot);
+    q->resting[slot->wide] = slot;
+    if (before != NULL) {
+        zr_slot_put_free(q, before);
+    }
+}
+
 void zr_slot_free_list(struct zr_slot_list *list)
 {
     struct zr_slot *slot;
@@ -98,7 +131,7 @@ static ze_result_t zr_slot_take(struct zr_copyq *q, struct zr_slot **slot_p)
     ze_result_t     result;
 
     zr_copyq_reap(q);
-    while ((slot = zr_slot_pop(&q->free)) == NULL && q->num_slots >= ZR_MAX_SLOTS) {
+    while ((slot = zr_slot_get_free(q)) == NULL && q->num_slots >= ZR_MAX_SLOTS) {
         if (q->flying.head == NULL && q->backlog.head == NULL) {
             return zr_fail(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,
                            "copy queue: one submission needs more than %u batches", ZR_MAX_SLOTS);
@@ -120,6 +153,7 @@ static ze_result_t zr_slot_take(struct zr_copyq *q, struct zr_slot **slot_p)
         }
         q->num_slots++;
     }
+    zr_slot_count_use(q);
     *slot_p = slot;
     return ZE_RESULT_SUCCESS;
 }

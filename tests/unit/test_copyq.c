@@ -476,6 +476,35 @@ static void test_resting(void)
     }
 }
 
+/* What a burst needed at once is given back once the queue has long needed less. */
+static void test_burst(void)
+{
+    enum { BURST = 100, LATER = 3000 };
+    struct mem page = mem_new(ZR_PLACE_SYSTEM, 4096);
+    uint64_t   seqno = 0;
+    unsigned   k, most;
+
+    zr_copyq_begin(q);
+    OK(zr_copyq_wait_word(q, page.bo, 0, 1, ZR_WAIT_EQUAL));
+    OK(zr_copyq_submit(q, &seqno));
+    for (k = 0; k < BURST; k++) {
+        zr_copyq_begin(q);
+        copy(&dev_b, 0, &dev_a, 0, 1000);
+        OK(zr_copyq_submit(q, &seqno));
+    }
+    most                             = q->num_slots;
+    *(volatile uint32_t *)page.map = 1;
+    OK(zr_copyq_wait(q, seqno, FOREVER));
+    CHECK(most >= BURST, "%u slots for %u submissions that wait", most, (unsigned)BURST);
+    for (k = 0; k < LATER; k++) {
+        zr_copyq_begin(q);
+        copy(&dev_b, 0, &dev_a, 0, 1000);
+        finish();
+    }
+    CHECK(q->num_slots < 20, "%u slots, %u at most before", q->num_slots, most);
+    mem_free(&page);
+}
+
 static void test_lost(void)
 {
     struct mem  page = mem_new(ZR_PLACE_SYSTEM, 4096);
@@ -571,6 +600,7 @@ static int run(const char *profile, unsigned most, unsigned width)
     test_refused();
     test_objects();
     test_resting();
+    test_burst();
     test_lost();
     printf("%s: %s, width %u: %u wrong\n", profile, zr_i915_info(dev)->name, zr_copyq_width(q),
            bad);
