@@ -68,10 +68,11 @@ static const struct zr_var vars[] = {
      "device numbers 0 to 63 separated by commas (a device has no sub-devices but .0, itself)"},
 };
 
-/* Read by ./run and by the UCX transport, not by the driver. */
-static const char *const foreign[] = {"ZERANGE_BUILD", "ZERANGE_CACHE", "ZERANGE_CONFIGURE",
-                                      "ZERANGE_SHIM", "ZERANGE_SHIM_LOG", "ZERANGE_SHIM_NAME",
-                                      "ZERANGE_UCX_ABI", NULL};
+/* Read by ./run, by the tests it runs and by the UCX transport, not by the driver. */
+static const char *const foreign[] = {
+    "ZERANGE_BUILD",   "ZERANGE_CACHE", "ZERANGE_CONFIGURE", "ZERANGE_INTEL_DRIVER",
+    "ZERANGE_NIGHTLY", "ZERANGE_SHIM",  "ZERANGE_SHIM_LOG",  "ZERANGE_SHIM_NAME",
+    "ZERANGE_TEST_TIMEOUT", "ZERANGE_UCX_ABI", NULL};
 
 static struct zr_config config = {
     .log             = ZR_LOG_WARN,
