@@ -3,7 +3,7 @@
  * Locks: one mutex guards all state; it is not held while a socket is waited for, nor while the
  * owner's functions run. */
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "link.h"
+#include "link_message.h"
 
 #include "abi/uct_abi.h"
 #include "util/local.h"
@@ -18,10 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ASK_TIMEOUT_S   5
-#define HEADER          offsetof(struct zr_link_message, u)
 #define BACKLOG         128
-#define MAX_ERRNO       4095 /* of the kernel */
 #define ASKERS_MAX      64  /* who asks and does not watch; one more, and the oldest goes */
 #define REST_MS         100 /* no accept for so long where no fd is free */
 
@@ -45,101 +42,6 @@ static struct {
     struct connection        *connections;
     unsigned                  count;
 } zr_link = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1, .wake = -1};
-
-/* ---- sockets ---- */
-
-/* @return bytes, 0 at the end, -errno. Fds that come along are the caller's, *count_p of them. */
-static ssize_t receive_message(int fd, struct zr_link_message *message, int *fds, unsigned *count_p,
-                               int flags)
-{
-    ssize_t n;
-
-    do {
-        n = zr_local_receive(fd, message, sizeof(*message), fds, ZR_LINK_PIECES_MAX, count_p,
-                             flags);
-    } while (n == -EINTR);
-    if (n > 0 && (n < (ssize_t)HEADER || message->magic != ZR_LINK_MAGIC ||
-                  message->version != ZR_LINK_VERSION)) {
-        zr_local_close(fds, *count_p);
-        return -EPROTO;
-    }
-    return n;
-}
-
-/* -errno, or a socket whose other end belongs to this user. */
-static int connect_to(uint64_t number)
-{
-    struct sockaddr_un address;
-    socklen_t          length = zr_local_address(ZR_LINK_PREFIX, number, &address);
-    int                fd     = zr_local_socket(ASK_TIMEOUT_S), error;
-
-    if (fd < 0) {
-        return fd;
-    }
-    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        error = errno;
-    } else if (!zr_local_same_user(fd, NULL)) {
-        error = EACCES;
-    } else {
-        return fd;
-    }
-    close(fd);
-    return -error;
-}
-
-/* ---- asking ---- */
-
-static int ask(int fd, const struct zr_link_message *request, struct zr_link_message *answer,
-               int *fds)
-{
-    int      got[ZR_LINK_PIECES_MAX];
-    unsigned count = 0, k, used = 0;
-    ssize_t  n;
-    int      ret = zr_local_send(fd, request, HEADER, NULL, 0, 0);
-
-    if (ret != 0) {
-        return ret;
-    }
-    n = receive_message(fd, answer, got, &count, 0);
-    if (n == 0) {
-        return -ECONNRESET;
-    }
-    if (n < 0) {
-        return (int)n;
-    }
-    ret = answer->status;
-    if (ret > 0 || ret < -MAX_ERRNO || answer->what != request->what || answer->count > ZR_LINK_PIECES_MAX ||
-        (answer->what == ZR_LINK_PIECES && answer->status == 0 &&
-         n < (ssize_t)(HEADER + answer->count * sizeof(struct zr_piece)))) {
-        ret = -EPROTO;
-    }
-    for (k = 0; ret == 0 && fds != NULL && k < answer->count; k++) {
-        bool has_fd = answer->u.pieces[k].has_fd != 0;
-
-        if (has_fd && used == count) {
-            ret = -EMFILE; /* this process had no room for it */
-        }
-        fds[k] = has_fd && used < count ? got[used++] : -1;
-    }
-    if (ret != 0 || fds == NULL) {
-        used = 0;
-    }
-    zr_local_close(got + used, count - used);
-    return ret;
-}
-
-int zr_link_ask(uint64_t number, const struct zr_link_message *request,
-                struct zr_link_message *answer, int *fds)
-{
-    int fd = number != 0 ? connect_to(number) : -ENOTCONN, ret;
-
-    if (fd < 0) {
-        return fd;
-    }
-    ret = ask(fd, request, answer, fds);
-    close(fd);
-    return ret;
-}
 
 /* ---- the thread ---- */
 
@@ -188,8 +90,7 @@ static bool hear(struct connection *connection)
     struct zr_link_message message;
     int                    fds[ZR_LINK_PIECES_MAX];
     unsigned               count = 0;
-    ssize_t                n     = receive_message(connection->fd, &message, fds, &count,
-                                                   MSG_DONTWAIT);
+    ssize_t n = zr_link_receive(connection->fd, &message, fds, &count, MSG_DONTWAIT);
 
     if (n == -EAGAIN) {
         return true;
@@ -211,7 +112,7 @@ static bool serve(struct connection *connection)
     int                           fds[ZR_LINK_PIECES_MAX], sent[ZR_LINK_PIECES_MAX];
     unsigned                      count = 0, k, n_sent = 0;
     size_t                        size;
-    ssize_t n = receive_message(connection->fd, &request, fds, &count, MSG_DONTWAIT);
+    ssize_t n = zr_link_receive(connection->fd, &request, fds, &count, MSG_DONTWAIT);
 
     if (n == -EAGAIN) {
         return true;
@@ -222,7 +123,7 @@ static bool serve(struct connection *connection)
     zr_local_close(fds, count);
     /* Nothing of an answer to somebody else. */
     memset(&answer, 0, sizeof(answer));
-    memcpy(&answer, &request, HEADER);
+    memcpy(&answer, &request, ZR_LINK_HEADER);
     memset(answer.secret, 0, sizeof(answer.secret));
     answer.status = 0;
     answer.count  = 0;
@@ -244,7 +145,8 @@ static bool serve(struct connection *connection)
             sent[n_sent++] = fds[k];
         }
     }
-    return zr_local_send(connection->fd, &answer, HEADER + size, sent, n_sent, MSG_DONTWAIT) == 0;
+    return zr_local_send(connection->fd, &answer, ZR_LINK_HEADER + size, sent, n_sent,
+                         MSG_DONTWAIT) == 0;
 }
 
 /* Lock held. Connections that only ask are short; the oldest of too many is nobody's loss. New ones
@@ -497,7 +399,7 @@ void zr_link_let_go(uint64_t export_id, uint64_t base, uint64_t size)
     pthread_mutex_lock(&zr_link.lock);
     for (connection = zr_link.connections; connection != NULL; connection = connection->next) {
         if (connection->watches &&
-            zr_local_send(connection->fd, &message, HEADER, NULL, 0, MSG_DONTWAIT) != 0) {
+            zr_local_send(connection->fd, &message, ZR_LINK_HEADER, NULL, 0, MSG_DONTWAIT) != 0) {
             /* It does not read. The end of the connection tells it what this would have. */
             connection->watches = false;
             shutdown(connection->fd, SHUT_RDWR);
@@ -544,11 +446,11 @@ bool zr_link_watch(uint64_t number, uint64_t space)
     if (zr_link_watching(number)) {
         return true;
     }
-    fd = connect_to(number);
+    fd = zr_link_connect(number);
     if (fd < 0) {
         return false;
     }
-    if (ask(fd, &request, &answer, NULL) != 0) {
+    if (zr_link_ask_on(fd, &request, &answer, NULL) != 0) {
         close(fd);
         return false;
     }
