@@ -163,7 +163,9 @@ ucs_status_t zr_md_query(struct zr_uct_md *md, struct zr_uct_md_attr *attr)
     uct_md_base_md_query(attr);
     attr->flags            = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY | zr_uct_tables.md_flags;
     attr->reg_mem_types    = device;
-    attr->access_mem_types = device;
+    /* The near end of a copy may be the host's: between a device and a host without a stop. As memory
+     * of the host has no key of this domain, it changes nothing between two hosts. */
+    attr->access_mem_types = device | UCS_BIT(UCS_MEMORY_TYPE_HOST);
     /* UCP asserts that a domain caches whatever it registers; see zr_md_mkey_pack. */
     attr->cache_mem_types  = device;
     attr->rkey_packed_size = sizeof(struct zr_key);

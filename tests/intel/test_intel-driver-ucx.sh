@@ -35,14 +35,15 @@ look_after() { # NAME LOG...
     fi
 }
 
-# mpi NAME ARGS...: two ranks of zr_bw, each size checked; large messages take ze_range.
+# mpi NAME FROM TO ARGS...: two ranks of zr_bw, each size checked; large ones take
+# ze_range.
 mpi() {
-    local name=$1 lane
-    shift
+    local name=$1 from=$2 to=$3 lane
+    shift 3
     : >"$work/device"
     rm -f "$work"/ucx-*
     UCX_PROTO_INFO=y UCX_LOG_FILE=$work/ucx-%p.log passes "$name" 3 env "LD_PRELOAD=$shim${with:+:$with}" zr_bw \
-        D D -m 262144:1048576 -c -i 2 -x 0 -u 0 -W 2 "$@"
+        "$from" "$to" -m 262144:1048576 -c -i 2 -x 0 -u 0 -W 2 "$@"
     lane=$(cat "$work"/ucx-*.log | awk -f "$srcdir/benchmarks/lane.awk")
     case $lane in
     "lane: ze_range ("*) echo "ok: $lane" ;;
@@ -83,10 +84,12 @@ for profile in dg2 pvc-upstream; do
         >"$work/extensions" || { bad "$profile: the driver does not start"; continue; }
     has_extension=$(grep -x "$extension" "$work/extensions")
     echo "$profile: $(head -n 1 "$work/extensions"), ${has_extension:-no $extension}"
-    mpi "$profile: MPI, 8 objects" --objects 8
-    mpi "$profile: MPI, objects of different sizes" --split 3:8 --unequal --offset 5
+    mpi "$profile: MPI, 8 objects" D D --objects 8
+    mpi "$profile: MPI, 8 objects to host memory" D H --objects 8
+    mpi "$profile: MPI, host memory to 8 objects" H D --objects 8
+    mpi "$profile: MPI, objects of different sizes" D D --split 3:8 --unequal --offset 5
     # The driver's UUID is of the time when it started.
-    with=$builddir/.libs/later.so mpi "$profile: MPI, ranks that start an hour apart" --objects 8
+    with=$builddir/.libs/later.so mpi "$profile: MPI, ranks that start an hour apart" D D --objects 8
     perf tag_bw server 2
     perf ucp_put_bw server 2
     perf ucp_get client 1
