@@ -19,7 +19,9 @@ QUICK_S = 175  # --quick begins no round that would end later, less what comes a
 QUICK_REST_S = 25
 COLLECTIVES = ('allreduce', 'bcast', 'allgather', 'alltoall')
 PARTS = ('bandwidth', 'bidirectional', 'latency', 'range', 'register', 'engines', 'host', 'growth',
-         'collectives')
+         'collectives', 'choice')
+CHOICES = {'D D': 'ze-device', 'D H': 'ze-device,host', 'H D': 'host,ze-device'}
+CHOICE_SIZES = '8 1024 8192 65536 262144 1048576 4194304 16777216'
 
 
 def median(values):
@@ -84,7 +86,7 @@ class Bench:
                              f'({took} s)' if text else '\r\033[K')
             sys.stderr.flush()
 
-    def run(self, command, extra=None, ranks=0):
+    def run(self, command, extra=None, ranks=0, limit=LIMIT_S, good=(0,)):
         env = dict(os.environ)
         for key, value in (extra or {}).items():
             if value is None:
@@ -94,13 +96,13 @@ class Bench:
         if ranks:
             command = ['bash', MPIRUN, '-np', str(ranks)] + command
         try:
-            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, timeout=LIMIT_S,
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, timeout=limit,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except subprocess.TimeoutExpired:
-            raise Failed(f'no end after {LIMIT_S} s')
+            raise Failed(f'no end after {limit} s')
         except OSError as error:
             raise Failed(str(error))
-        if done.returncode != 0:
+        if done.returncode not in good:
             tail = done.stderr.decode(errors='replace').strip().splitlines()[-3:]
             raise Failed(f'exit {done.returncode}: ' + ' / '.join(tail))
         return done.stdout.decode(errors='replace')
@@ -255,6 +257,32 @@ class Bench:
                               '--volume', '256M', 'D', 'D'],
                              {'messages_s': 'growth'}, idle, ranks)
 
+    def choice(self):
+        """UCP's choice beside each way that it could have taken: choice.sh."""
+        self.round = 1
+        for kinds, memory in CHOICES.items():
+            if self.options.quick or 'choice' not in self.options.parts:
+                continue
+            what, command = f'choice {kinds}', ['bash', os.path.join(HERE, 'choice.sh'), '--rounds',
+                                                '3', '--memory', memory, '--sizes', CHOICE_SIZES,
+                                                'tag_lat']
+            self.commands[what] = ' '.join(['choice.sh'] + command[2:6])
+            self.progress(what)
+            try:
+                text = self.run(command, limit=3 * LIMIT_S, good=(0, 1))  # 1: another is faster
+                lines = [line.split() for line in text.splitlines() if not line.startswith('#')]
+                names = lines[0][1:lines[0].index('chosen')]
+                for line in lines[1:]:
+                    if not line[0].isdigit():
+                        continue
+                    for name, value in zip(names, line[1:]):
+                        self.add(f'{what}, us', name, int(line[0]), float(value))
+                    self.add(what, 'ze_range', int(line[0]), float(line[len(names) + 2]))
+            except (Failed, IndexError, ValueError) as failure:
+                self.failures[what] = str(failure)
+                self.progress('')
+                print(f'bench: {what}: {failure}', file=sys.stderr)
+
     def kernel_calls(self):
         self.round = 1
         command = ['test_kernel_calls']
@@ -367,6 +395,9 @@ class Bench:
                 '<=', most, 'calls')
         direct('engines at 200 MB/s each', 'linear', 'engines', '>=', 0.9, 'ratio', 'engines',
                (2, 8))
+        for kinds in CHOICES if not o.quick else ():
+            direct(f"latency {kinds}, UCP's choice", 'fastest other way', f'choice {kinds}', '<=', 1.1,
+                   'ratio', 'size')
         self.put_host_only(rows)
         return rows
 
@@ -500,7 +531,9 @@ def write_markdown(bench, rows, path, plots):
                               ('touch', 'First touch, us for each object', 'objects'),
                               ('export', 'Export, us for each object', 'objects'),
                               ('miss', 'Registration miss, ns', 'ranges'),
-                              ('growth', 'Messages a second of all pairs', 'size')):
+                              ('growth', 'Messages a second of all pairs', 'size'),
+                              *((f'choice {kinds}, us', f"UCP's choice and each way it could take, {kinds}, us",
+                                 'size') for kinds in CHOICES)):
         table = bench.absolute(what, unit)
         if table:
             lines += ['', f'## {title}', ''] + table
@@ -626,6 +659,7 @@ def main():
             break
     bench.host_only()
     bench.growth()
+    bench.choice()
     bench.progress('')
     bench.keep()
     rows = bench.rows()

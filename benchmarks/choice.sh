@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # choice.sh [--rounds N] [--memory TYPES] [--objects N] [--sizes "BYTES..."] [TEST...]
-# UCX's choicest each other way it could take, for one message between two processes: latency
+# UCX's choice beside each other way it could take, for one message between two processes: latency
 # by size with UCX choosing, and with each way forced. TESTs are ucx_perftest's (tag_lat, ucp_am_lat,
 # stream_lat, ucp_put_lat, ucp_get), TYPES its memory types (ze-device), N > 0 makes device memory
 # ranges of N objects. A round runs every way once, each time from another one on; a way's time is the
 # least of its rounds' medians, as whatever else runs only adds. UCX itself says which way its choice is:
 # the way that forces the same is more samples of it, and shows what such a ratio is worth. Exits 1
-# where another way is more than 10 % faster than the choice. The last lines of tag_lat are settings of UCX_ZE_RANGE_* for this machine.
+# where another way is more than 10 % faster than the choice. The last lines of tag_lat are settings of
+# UCX_ZE_RANGE_* for this machine.
 # SPDX-License-Identifier: BSD-3-Clause
 set -uo pipefail
 rounds=5 memory=ze-device objects=0
@@ -77,28 +78,36 @@ perf() {
     done
 }
 
-# What UCX says it takes for TEST: "SIZE WAY" for each size, from its tables (as in lane.awk).
+# What UCX says it takes for TEST: "SIZE WAY" for each size, from its tables (as in lane.awk). With
+# another type of memory there, the receiver of a rendezvous chooses: its tables are the second file.
 chosen() { # TEST
     local port=$((20000 + RANDOM % 20000)) server
     # shellcheck disable=SC2001
-    sed 's/-n [0-9]*/-n 1/; s/-w 5/-w 1/' "$work/batch" >"$work/once"
-    timeout 60 ucx_perftest "${options[@]}" -p $port -b "$work/once" >/dev/null 2>&1 &
+    sed 's/-n [0-9]*/-n 1/; s/-w [0-9]*/-w 1/' "$work/batch" >"$work/once"
+    UCX_PROTO_INFO=y timeout 60 ucx_perftest "${options[@]}" -p $port -b "$work/once" \
+        >"$work/receiver" 2>&1 &
     server=$!
     while kill -0 $server 2>/dev/null && ! listening $port; do
         read -rt 0.02 <> <(:)
     done
     UCX_PROTO_INFO=y timeout 60 ucx_perftest 127.0.0.1 "${options[@]}" -p $port -b "$work/once" \
-        2>/dev/null | awk -v sizes="$sizes" -v test="$1" -v from="${memory%,*}" -v to="${memory#*,}" '
+        >"$work/sender" 2>/dev/null
+    wait $server
+    awk -v sizes="$sizes" -v test="$1" -v from="${memory%,*}" -v to="${memory#*,}" '
         function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
         function bytes(s) {
             return s == "inf" ? 2 ^ 62 : s * (s ~ /K$/ ? 1024 : s ~ /M$/ ? 1048576 : 1)
         }
         function way(what, lane) {
-            if (lane !~ /ze_range/) return what ~ /rendezvous|rndv/ ? "without" : "eager"
+            if (FNR == NR && what ~ /rendezvous/ && from != to) return "receiver"
+            if (lane !~ /ze_range/) return what ~ /rendezvous|rndv/ || FNR != NR ? "without" : "eager"
             return what ~ /read from/ ? "read" : what ~ /write to/ ? "write" : "zcopy"
         }
+        function wanted(line) {
+            if (FNR != NR) return index(line, "rendezvous data fetch into " to)
+            return index(line, title) && (test ~ /get/ ? line ~ /ze-device/ : index(line, "from " from))
+        }
         BEGIN {
-            from = "from " from
             title = " message by ucp_"
             if (test ~ /put/) title = "remote memory write by ucp_put"
             if (test ~ /get/) title = "remote memory read by ucp_get"
@@ -107,26 +116,27 @@ chosen() { # TEST
         !/\|/ { next }
         { sub(/^[^|]*\|/, "") }
         /cfg#/ { inside = 0; near = !/self/ }
-        index($0, title) { inside = near && (test ~ /get/ ? /ze-device/ : index($0, from)) }
+        wanted($0) { inside = near }
         inside && /\.\.|^ *[0-9]+ *\|/ {
             split($0, cell, "|")
             m = split(trim(cell[1]), range, /\.\./)
             for (k = 1; k <= n; k++)
-                if (size[k] >= bytes(range[1]) && size[k] <= bytes(range[m]))
+                if (size[k] >= bytes(range[1]) && size[k] <= bytes(range[m]) &&
+                    (FNR == NR || found[k] == "receiver"))
                     found[k] = way(cell[2], cell[3])
         }
         END { for (k = 1; k <= n; k++) print size[k], found[k] == "" ? "unknown" : found[k] }
-    ' >"$work/chosen"
-    wait $server
+    ' "$work/sender" "$work/receiver" >"$work/chosen"
 }
 
 measure() { # TEST
-    local ways k round size
+    local ways k round size n
     read -ra ways <<<"$(ways_of "$1")"
     rm -f "$work"/*
     for size in $sizes; do
-        echo "s$size -t $1 -m $memory -s $size -w 5" \
-            "-n $((size < 65536 ? 400 : size < 4194304 ? 100 : size < 33554432 ? 20 : 6))"
+        # Long enough for pools and caches to be warm in the median.
+        n=$((size < 65536 ? 4000 : size < 4194304 ? 400 : size < 33554432 ? 40 : 10))
+        echo "s$size -t $1 -m $memory -s $size -w $((n / 5)) -n $n"
     done >"$work/batch"
     chosen "$1"
     for ((round = 0; round < rounds; round++)); do
