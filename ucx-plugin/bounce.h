@@ -6,8 +6,8 @@
 
 #include "imports.h"
 
-/** Whether the error @a result of a copy of @a size bytes to or (@a put) from @a local may be the engines'
- * refusal of host memory that the CPU can access. */
+/** Whether the error @a result of a copy of @a size bytes to or (@a put) from @a local may be the
+ * engines' refusal of host memory that the CPU can access. */
 bool zr_bounce_helps(const char *local, size_t size, int put, ze_result_t result);
 
 /**

@@ -1,6 +1,6 @@
 /* Host memory at one end, a range of several objects at the other: the engines copy between them
- * without a stop, also to and from pages that they cannot pin, which go by way of the driver's. Every byte
- * is checked, and which way they took. */
+ * without a stop; what they cannot pin goes by way of the driver's pages. Every byte is checked, and
+ * which way it took. */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "protoinfo.h"
 #include "zepair.h"
@@ -137,7 +137,8 @@ static void one_sided(const struct message *m, ucp_rkey_h rkey, uint64_t remote,
         mprotect(test.host - GUARD, SIZE + 2 * GUARD, PROT_READ | PROT_WRITE);
     }
     pair_meet();
-    if (pair.rank == 0 && zebuf_check(&test.buf, m->device, m->size, m->host, seed + 2, seed) != 0) {
+    if (pair.rank == 0 &&
+        zebuf_check(&test.buf, m->device, m->size, m->host, seed + 2, seed) != 0) {
         FAIL("%s, put of %zu bytes: wrong", cases[current].name, m->size);
     }
     pair_meet();
@@ -155,8 +156,8 @@ static void expect_way(const char *report)
     }
 }
 
-/* UCX 1.18 has neither a get from the peer's memory nor a write to it for a message once errors are to be
- * handled: it asks the peer. */
+/* UCX 1.18 has neither a get from the peer's memory nor a write to it for a message once errors are
+ * to be handled: it asks the peer. */
 static void expect_ways(void)
 {
     unsigned major, minor, release;
