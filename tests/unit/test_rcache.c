@@ -867,6 +867,12 @@ struct sharing {
     int64_t                  left;  /* references at the end */
 };
 
+static void spin(unsigned turns)
+{
+    for (volatile unsigned left = turns; left > 0; left--) {
+    }
+}
+
 static void *use_both(void *arg)
 {
     struct sharing          *s      = arg;
@@ -885,11 +891,13 @@ static void *use_both(void *arg)
             }
             atomic_fetch_add(&s->turns, 1);
         }
-        for (volatile unsigned pause = turn++ % 1024; pause > 0; pause--) {
-        }
+        /* Now and then as long as the writer takes to come to this desk. */
+        spin(turn % 8 == 0 ? 30000 : turn % 1024);
+        turn++;
         for (k = 0; k < 3; k++) {
             held[k] = zr_view_acquire(s->view, desk, &kept);
         }
+        spin(500);
         while (k-- > 0) {
             if (!zr_view_release(desk, held[k], &last)) {
                 atomic_fetch_sub(&held[k]->state, ZR_RCACHE_REF);
