@@ -39,8 +39,9 @@ mpi() {
         -m "$2:$2" -i "$3" -x 200 2>/dev/null </dev/null | awk '/^[0-9]/ { print $2 }'
 }
 
-tests=(tag_lat:8:2000 tag_lat:4096:2000 tag_lat:1048576:100 tag_bw:65536:10000 ucp_put_bw:8:10000 mpi:8:5000
-    mpi:4096:2000)
+# A tenth of a second and more each: a shorter run shows what its start left in the caches.
+tests=(tag_lat:8:400000 tag_lat:4096:100000 tag_lat:1048576:3000 tag_bw:65536:30000
+    ucp_put_bw:8:2000000 mpi:8:300000 mpi:4096:100000)
 for ((round = 0; round < rounds; round++)); do
     # The order changes, so that nobody is always first.
     order=(without control with)
