@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 #define ZR_BATCH_FIRST_BYTES 4096
-#define ZR_SPARE_SLOTS       8
-#define ZR_USES_WINDOW       1024 /* uses of slots that "lately" is */
+#define ZR_SPARE_SLOTS       2
+#define ZR_USES_WINDOW       256 /* uses of slots that "lately" is */
 
 void zr_slot_push(struct zr_slot_list *list, struct zr_slot *slot)
 {
