@@ -290,7 +290,6 @@ static ucs_status_t copy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iov_count,
     struct op   *op;
     ze_result_t  result;
     ucs_status_t status;
-    bool         bounced = false;
 
     if (size == 0) {
         return UCS_OK;
@@ -313,13 +312,12 @@ static ucs_status_t copy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iov_count,
     }
     result = append(iface, op, iov->buffer, remote, size, put);
     if (result != ZE_RESULT_SUCCESS && zr_bounce_helps(iov->buffer, size, put, result)) {
-        result  = zr_bounce(iface->list, op->region, iov->buffer, remote, size, put);
-        bounced = result == ZE_RESULT_SUCCESS;
-    }
-    if (bounced) {
-        zr_import_put(op->region);
-        op->region = NULL;
-        return UCS_OK;
+        result = zr_bounce(iface->list, op->region, iov->buffer, remote, size, put);
+        if (result == ZE_RESULT_SUCCESS) {
+            zr_import_put(op->region);
+            op->region = NULL;
+            return UCS_OK;
+        }
     }
     if (result != ZE_RESULT_SUCCESS) {
         zr_ucs_diag("copy of %zu bytes between %p and 0x%lx of a peer: 0x%x %s", size, iov->buffer,

@@ -7,13 +7,14 @@
 #include <dlfcn.h>
 #include <level_zero/ze_ddi.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #define OBJECTS 8
 #define SIZE    ((size_t)OBJECTS * 65536)
 
-#define PATIENCE_MS 300 /* that a thread stays in the driver for, to see the end of the process there */
+#define PATIENCE_S 1 /* that a thread stays in the driver for, to see the end of the process there */
 
 enum { CLOSING, WAITING, CASES };
 static const char *const names[CASES] = {"the link closes what a peer freed", "a copy is waited for"};
@@ -26,26 +27,25 @@ static const ucp_request_param_t plain = {0};
 
 static atomic_bool watched; /* from now on */
 static atomic_bool inside;  /* a thread is in there */
-static atomic_bool ending;  /* all that was registered after this program's start has run */
+static sem_t       ending;  /* all that was registered after this program's start has run */
 
 static void end(void)
 {
-    atomic_store(&ending, true);
+    sem_post(&ending);
 }
 
 static void stay(void)
 {
-    unsigned k;
+    struct timespec until;
 
     if (!atomic_load(&watched) || atomic_exchange(&inside, true)) {
         return;
     }
-    for (k = 0; k < PATIENCE_MS; k++) {
-        if (atomic_load(&ending)) {
-            fprintf(stderr, "while %s: the thread outlives the application\n", names[current]);
-            _exit(3);
-        }
-        usleep(1000);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (sem_timedwait(&ending, &until) == 0) {
+        fprintf(stderr, "while %s: the thread outlives the application\n", names[current]);
+        _exit(3);
     }
 }
 
@@ -125,6 +125,7 @@ static void body(void)
     struct zebuf  buf;
     struct zp_key key;
 
+    sem_init(&ending, 0, 0);
     atexit(end);
     zp_device();
     pair_start_ucx_with(UCP_FEATURE_TAG | UCP_FEATURE_RMA |
